@@ -120,10 +120,9 @@ _HEAD_OF_TIMES = (
     "or of bursts of calls, in turns. *Channels-last* is eager, too; *Inductor* is frozen",
     "(`freezing`), *tuned* with `max_autotune` besides. *Eager / Weft* and *Inductor / Weft* are",
     "ratios with the faster of both, mostly medians of those of single turns. Times of one thread",
-    "are those on a core, taken beside other programs. These lengthen times of several threads,",
-    "PyTorch's most; times whose median turn took twice the best are left out. All times are",
-    "of compiled code; where that is not clearly faster, *runs* says what `weft.optimize` keeps by",
-    "its own comparison.",
+    "are those on a core. Times whose median turn took twice the best, as other programs make",
+    "them, are left out. All times are of compiled code; where that is not clearly faster, *runs*",
+    "says what `weft.optimize` keeps by its own comparison.",
     "",
 )
 

@@ -27,3 +27,25 @@ def test_a_module_gives_what_it_gave():
     assert got.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(got[name], value, rtol=1e-4, atol=1e-5)
+
+
+class Directions(nn.Module):
+    """Rows of length one, as keys of cosine attention, of windows that are partly padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = nn.Linear(192, 192, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        padded = nn.functional.pad(x, (0, 0, 0, 512))
+        return nn.functional.normalize(self.keys(padded), dim=-1)
+
+
+def test_rows_of_zeros_have_no_direction():
+    module = Directions().eval()
+    x = torch.randn(512, 192)
+    fast = weft.optimize(module, x, measure=False)
+    with torch.no_grad():
+        got, expected = fast(x), module(x)
+    assert not expected[512:].any()
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)

@@ -30,8 +30,8 @@ def layer_key(task: Task) -> str:
 
     It has the definition with all extents and the epilogue, types, shapes and strides of
     all buffers, which of them are constant, the target, the number of threads, whether the
-    kernel must be exact, how much it may round, and which libraries it may call; no names of
-    values.
+    kernel must be exact, whether a norm measures the output, how much it may round, and which
+    libraries it may call; no names of values.
     """
     lines = [definition_key(task)]
     products = encoded_products(task)
@@ -53,6 +53,7 @@ def definition_key(task: Task) -> str:
         f"vectors {target.vector_bytes} registers {target.registers} flavour {target.flavour}",
         f"caches {' '.join(map(str, target.caches))}",
         f"threads {task.threads}{' exact' if task.exact else ''}",
+        *(["measured"] if task.measured else []),
         *([f"encoding {task.encoding}"] if task.encoding else []),
         *([f"rounding {task.max_rounding}"] if task.max_rounding != MAX_ROUNDING else []),
         *([f"optimize {task.optimize}"] if task.optimize != "speed" else []),

@@ -89,6 +89,7 @@ def prepare(
             for value in names
             if value in constants and is_known(constants[value])
         },
+        measured=group.measured,
     )
     task = _simple(_named_apart(_drop_taps(task)))
     while (cut := split_axes(task)) is not task:

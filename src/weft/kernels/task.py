@@ -42,6 +42,8 @@ class Task(Analyzed):
         optimize: what the kernel is chosen for: ``size``, ``balanced`` (integer weights in as many
             bits as they have, shared loops) or ``speed``.
         arrays: the constants themselves but for parameters, in their own shapes.
+        measured: whether a norm measures the output, so that the rounding of each of its rows
+            counts relative to that row (``weft.plan.norms``).
     """
 
     name: str
@@ -60,6 +62,7 @@ class Task(Analyzed):
     arrays: Mapping[str, np.ndarray] = field(
         default_factory=dict[str, np.ndarray], compare=False, repr=False
     )
+    measured: bool = False
 
     def value_of(self, input: str) -> str:
         """The graph's name of an input."""

@@ -38,6 +38,7 @@ from weft.ops.shape import VIEWS
 from weft.plan.attention import attention_of
 from weft.plan.contractions import FEW_TERMS, contraction, is_gated, is_short, separable
 from weft.plan.evaluations import is_costly, uses_of
+from weft.plan.norms import measured
 from weft.plan.tensors import Defined, Item, TensorProgram, is_point, is_widening, moved_from
 
 MAX_NODES = 240
@@ -58,6 +59,7 @@ class Group:
         members: the values it stands for, producers last.
         nodes: their nodes, in graph order.
         stages: the groups of a fused chain (``weft.plan.chain``), in order.
+        measured: whether a norm measures what it computes (``weft.plan.norms``).
     """
 
     value: str
@@ -66,6 +68,7 @@ class Group:
     members: tuple[str, ...]
     nodes: tuple[Node, ...]
     stages: tuple[Group, ...] = ()
+    measured: bool = False
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -372,6 +375,7 @@ def form(program: TensorProgram, *, repeated: bool = False) -> Mapping[str, Grou
     nodes = {item.value: item.node for item in program.items if isinstance(item, Defined)}
     order = {node.name: place for place, node in enumerate(program.graph.nodes)}
     groups: dict[str, Group] = {}
+    norms = measured(program)
     for item in program.items:
         draft = grouping.drafts.get(item.value) if isinstance(item, Defined) else None
         if draft is None or not isinstance(item, Defined):
@@ -384,5 +388,6 @@ def form(program: TensorProgram, *, repeated: bool = False) -> Mapping[str, Grou
             program.types[item.value],
             tuple(draft.members),
             tuple(ordered),
+            measured=not norms.isdisjoint(draft.members),
         )
     return groups

@@ -12,6 +12,7 @@ from tests.plan.nets import Net
 from weft.kernels import nest
 from weft.kernels.products import tiled_choice
 from weft.kernels.products.strassen_choice import GENERATOR, generate, propose
+from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.writer import integer
 from weft.loops.hoist import hoist
@@ -147,3 +148,20 @@ def test_weights_from_afar_cost_more_than_they_save() -> None:
     )
     far = replace(product(512, 1024, 1024), target=replace(target, memories=slow))
     assert gain(far) < 1
+
+
+def test_rows_that_a_norm_measures_are_kept_apart() -> None:
+    """As of padded tokens: a row of zeros must not become noise, which its norm makes large."""
+    net = Net()
+    x = net.input(1024, 192)
+    plain, direct, moved = (net.dense(x, 192) for _ in range(3))
+    heads = net.op("Reshape", net.op("Neg", moved), shape=(1024, 6, 32))
+    turned = net.op("Transpose", heads, perm=(1, 0, 2))
+    squares = net.op("Mul", turned, turned)
+    norms = [net.op("ReduceL2", direct, axes=(-1,)), net.op("ReduceSum", squares, axes=(-1,))]
+    tasks = tasks_of(net, plain, *norms, turned, machine="x86-avx512")
+    proposed = [propose(task) for task in tasks if task.constants]
+    refused = [each.reason for each in proposed if isinstance(each, Refusal)]
+    assert len(proposed) == 3
+    assert len(refused) == 2
+    assert all("a norm measures rows" in why for why in refused)

@@ -63,6 +63,8 @@ def product_of(task: Task) -> Product | Refusal:
     """The product that a task is, or why these loops do not compute it."""
     if task.exact:
         return Refusal("it rounds more than the definition, and exact kernels were asked for")
+    if task.measured:
+        return Refusal("a norm measures rows of its output, which may be small beside others")
     if not task.target.caches or task.optimize != "speed":
         return Refusal("the target has no caches, or the code is to be small")
     parts = contraction_of(task)
@@ -147,7 +149,7 @@ GENERATOR = Generator(
     "strassen",
     "Products of large matrices by seven products of quarters instead of eight.",
     (
-        "rounding more than the definition is allowed (not --exact)",
+        "rounding more than the definition is allowed (not --exact), and no norm measures the output",
         "the target has caches, and code may be large",
         "a product of a matrix in f32 and one of constants, both of whose sides are two halves of "
         "whole register tiles",
