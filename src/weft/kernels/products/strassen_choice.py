@@ -149,7 +149,8 @@ GENERATOR = Generator(
     "strassen",
     "Products of large matrices by seven products of quarters instead of eight.",
     (
-        "rounding more than the definition is allowed (not --exact), and no norm measures the output",
+        "rounding more than the definition is allowed (not --exact)",
+        "no norm measures the output",
         "the target has caches, and code may be large",
         "a product of a matrix in f32 and one of constants, both of whose sides are two halves of "
         "whole register tiles",
