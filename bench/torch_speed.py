@@ -56,6 +56,8 @@ WAIT = 5.0
 """Seconds in which a process that is ready must wait at its gate."""
 CLEAR = 1.1
 """Where compiled code is less than so many times as fast, ``weft.optimize`` compares, too."""
+WRONG = 1e-3
+"""Of the output's range: contestants that are off by more compute something else; not timed."""
 STEADY = 2.0
 """Times of which the median turn took so many times the best are those of other programs."""
 CONTESTANTS = ("weft", "eager", "channels-last", "inductor", "inductor frozen", "inductor tuned")
@@ -99,7 +101,7 @@ def work(
                 torch.set_num_threads(count)
                 times = _timed(ready, time.perf_counter if count > 1 else time.thread_time)
                 record = {"model": name, "threads": count, **_record(times), "notes": notes}
-                if min(record["ratios"].values()) < CLEAR:
+                if min(record["ratios"].values(), default=CLEAR) < CLEAR:
                     record["runs"] = _what_runs(module, example)
                 gate.write(json.dumps({**record, "torch": torch.__version__}) + "\n")
                 gate.flush()
@@ -129,8 +131,10 @@ def _ready(
         start = time.monotonic()
         try:
             run = _prepared(each, module, example)
-            notes[each] = f"{difference(run(), wanted):.1e} off"
-            ready[each] = run
+            off = difference(run(), wanted)
+            notes[each] = f"{off:.1e} off"
+            if off is not None and off <= WRONG:
+                ready[each] = run
         except Exception as error:  # noqa: BLE001 (whatever is raised is the finding)
             notes[each] = f"{type(error).__name__}: {str(error).strip()[:200]}"
         notes[each] += f", prepared in {time.monotonic() - start:.0f} s"

@@ -17,6 +17,8 @@ if importlib.util.find_spec("torchvision") is None:
 from bench import torch_speed
 from bench.torch_catalog import CATALOG
 
+torch = pytest.importorskip("torch")
+
 
 @pytest.fixture(autouse=True)
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -105,6 +107,20 @@ def test_times_of_other_programs_are_no_result(
     torch_speed._keep(record)
     (kept,) = torch_speed.kept()
     assert kept.get("error") == (None if steady else "disturbed by other programs")
+
+
+def test_what_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPatch):
+    def prepared(contestant: str, module: object, example: object) -> object:
+        return {"weft": lambda: torch.tensor([0.0, 1.01]), "eager": module}[contestant]
+
+    monkeypatch.setattr(torch_speed, "_prepared", prepared)
+
+    def module() -> object:
+        return torch.tensor([0.0, 1.0])
+
+    ready, notes = torch_speed._ready(["weft", "eager"], module, ((), {}))
+    assert list(ready) == ["eager"]
+    assert notes["weft"].startswith("1.0e-02 off")
 
 
 def test_ratios_are_medians_of_single_turns(monkeypatch: pytest.MonkeyPatch):
