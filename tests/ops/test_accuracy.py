@@ -105,3 +105,24 @@ def test_small_results_are_as_accurate_as_large_ones(flavour: str):
         if off[worst] > allowed[worst] or lost.any():
             problems.append(f"{name}({x[worst]}) is {got[worst]}, should be {want[worst]}")
     assert problems == []
+
+
+@pytest.mark.parametrize("simd", ["", "sse2"])
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_vector_exponentials_are_never_subnormal(name: str, simd: str):
+    """Operands so small cost some 150 cycles each on Intel's processors."""
+    x = np.concatenate([numbers(), np.linspace(-160, -80, 4092, dtype=np.float32)])
+    # None is left over after whole vectors, which the C library would compute.
+    filling = np.zeros(-(x.size + 4) % 16, np.float32)
+    x = np.concatenate([x, filling, np.float32([-np.inf, np.inf, np.nan, 0])])
+    function, real, _ = FUNCTIONS[name]
+    given = weft.input("x", f"f32[{x.size}]")
+    net = weft.net([given], [function(given)]).compile(threads=1, simd=simd)
+    got = net(x)
+    assert not np.any((np.abs(got) < np.finfo(np.float32).tiny) & (got != 0))
+    with np.errstate(all="ignore"):
+        want = real(x.astype(np.float64))
+    assert np.all((got != 0) | (want < 5e-38))
+    assert got[-4:-2].tolist() == [0.0, np.inf]
+    assert np.isnan(got[-2])
+    assert got[-1] == 1.0

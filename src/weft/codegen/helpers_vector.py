@@ -34,7 +34,8 @@ _KINDS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "base": "e",
             "units": "1.3",
-            "least": "-104.0f",
+            "least": "-86.0f",
+            "tiny": "4.5e-38",
             "most": "89.0f",
             "doublings": " * 1.44269504f",
             "rest": "(held - power * 0.693359375f) + power * 2.12194440e-4f",
@@ -45,7 +46,8 @@ _KINDS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "base": "2",
             "units": "1.5",
-            "least": "-150.0f",
+            "least": "-124.0f",
+            "tiny": "4.7e-38",
             "most": "128.0f",
             "doublings": "",
             "rest": "(held - power) * 0.69314718f",
@@ -148,7 +150,9 @@ def _function(op: str, lanes: int, words: dict[str, str]) -> str | None:
     kind, own = _KINDS.get(op, (op, {}))
     words = {**words, **own}
     last = "_16" if lanes == 16 else ""
-    parts = {"scaled": f"scaled{last}", "raised": f"raised{last}"}
+    parts = {"raised": f"raised{last}"}
+    if "least" in own:
+        parts["scaled"] = f"scaled{last}"
     if "fraction" in own:
         parts["logarithm"] = "logarithm"
     words |= {name: helper_text("math", text, **words) or "" for name, text in parts.items()}
