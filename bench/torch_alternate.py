@@ -4,11 +4,12 @@
     python -m bench.torch_alternate --threads 4
 
 A step is a call of an optimized ResNet-18 and then some of PyTorch's own ops: two convolutions
-and two matrix products.  Each is timed in a loop of its own, and both are timed in turns.  Two
-more loops tell threads that disturb each other from data that does, since in a step each finds
-the other's in the caches: steps whose halves are apart by a pause, in which both pools' threads
-fall asleep (the pause is not timed), and steps of the module's own forward, which computes in
-PyTorch's threads alone.  These loops alternate.  Printed are medians in milliseconds and ratios.
+and two matrix products.  Each half is timed in a loop of its own, and in turns with the other.
+More loops tell threads that disturb each other from data that does, since in a step each half
+finds the other's in the caches: steps whose halves are apart by a pause, in which both pools'
+threads fall asleep (the pause is not timed), and steps of the module's own forward, which
+computes in PyTorch's threads alone.  All loops alternate.  Printed are medians in milliseconds,
+and ratios of the halves of steps to the same in loops of their own.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from bench.zoo import vision
 
 _CALLS = 15
 _ROUNDS = 12
+APART = "apart"
+"""The step whose halves come after pauses."""
 _PAUSE = 0.01
-"""Seconds between the halves of a step that is to be apart; OpenMP's threads spin for less."""
+"""Seconds of these pauses; OpenMP's threads spin for less."""
 
 
-def alternated(threads: int, rounds: int) -> dict[str, float]:
-    """Median milliseconds of each alone and of the steps.
+def alternated(threads: int, rounds: int) -> dict[str, list[float]]:
+    """Median milliseconds of the halves, alone and in steps.
 
     Args:
         threads: of PyTorch and of compiled code.
@@ -58,29 +61,41 @@ def alternated(threads: int, rounds: int) -> dict[str, float]:
     loops: dict[str, Sequence[Callable[[], object]]] = {
         "weft": [call],
         "own": [own],
-        "step": [lambda: (call(), own())],
-        "apart": [call, own],
+        "step": [call, own],
+        APART: [call, own],
         "eager": [eager],
-        "eager step": [lambda: (eager(), own())],
+        "eager step": [eager, own],
     }
-    times: dict[str, list[float]] = {name: [] for name in loops}
+    times: dict[str, list[list[float]]] = {name: [] for name in loops}
     for _ in range(rounds):
         for name, parts in loops.items():
-            _milliseconds(parts)
-            times[name] += [_milliseconds(parts) for _ in range(_CALLS)]
-    return {name: statistics.median(each) for name, each in times.items()}
+            pause = _PAUSE if name == APART else 0.0
+            _milliseconds(parts, pause)
+            times[name] += [_milliseconds(parts, pause) for _ in range(_CALLS)]
+    return {
+        name: [statistics.median(part) for part in zip(*each, strict=True)]
+        for name, each in times.items()
+    }
 
 
-def _milliseconds(parts: Sequence[Callable[[], object]]) -> float:
-    """Of all parts; where there are several, each comes after a pause."""
-    total = 0.0
+def _milliseconds(parts: Sequence[Callable[[], object]], pause: float) -> list[float]:
+    """Of each part, before which there is a pause in seconds."""
+    taken: list[float] = []
     for run in parts:
-        if len(parts) > 1:
-            time.sleep(_PAUSE)
+        if pause:
+            time.sleep(pause)
         start = time.perf_counter()
         run()
-        total += time.perf_counter() - start
-    return 1e3 * total
+        taken.append(1e3 * (time.perf_counter() - start))
+    return taken
+
+
+def _told(found: dict[str, list[float]], first: str, step: str) -> str:
+    """A step over its halves alone, and each half over itself."""
+    alone = [*found[first], *found["own"]]
+    halves = [in_step / each for in_step, each in zip(found[step], alone, strict=True)]
+    whole = sum(found[step]) / sum(alone)
+    return f"{step} {whole:.3f} times the sum ({first} {halves[0]:.3f}, own {halves[1]:.3f})"
 
 
 def main() -> None:
@@ -91,13 +106,13 @@ def main() -> None:
     with torch.no_grad():
         for threads in (1, arguments.threads):
             found = alternated(threads, arguments.rounds)
-            over = found["step"] / (found["weft"] + found["own"])
-            eager = found["eager step"] / (found["eager"] + found["own"])
-            told = ", ".join(f"{name} {each:.2f} ms" for name, each in found.items())
-            print(f"threads: {threads}; {told}")
-            apart = found["step"] / found["apart"]
-            print(f"the step takes {over:.3f} times the sum of both", end=", ")
-            print(f"{apart:.3f} times a step apart; that of eager {eager:.3f} times its sum")
+            told = ", ".join(
+                f"{name} {' + '.join(f'{part:.2f}' for part in each)}"
+                for name, each in found.items()
+            )
+            print(f"threads: {threads}; milliseconds: {told}")
+            for first, step in (("weft", "step"), ("weft", APART), ("eager", "eager step")):
+                print("   ", _told(found, first, step))
 
 
 if __name__ == "__main__":
