@@ -3,13 +3,13 @@
     python -m bench.torch_alternate                  2 threads each
     python -m bench.torch_alternate --threads 4
 
-A step is a call of an optimized ResNet-18 and then some of PyTorch's own ops: two convolutions
-and two matrix products.  Each half is timed in a loop of its own, and in turns with the other.
-More loops tell threads that disturb each other from data that does, since in a step each half
-finds the other's in the caches: steps whose halves are apart by a pause, in which both pools'
-threads fall asleep (the pause is not timed), and steps of the module's own forward, which
-computes in PyTorch's threads alone.  All loops alternate.  Printed are medians in milliseconds,
-and ratios of the halves of steps to the same in loops of their own.
+Steps are calls of two of: an optimized ResNet-18 (weft), its module's own forward (eager), and
+some of PyTorch's ops, two convolutions and two matrix products (ops).  Each is timed in a loop of
+its own, and in steps.  Two more kinds of loops tell threads that disturb each other from data that
+does, since in a step each half finds the other's in the caches: steps whose halves come after a
+pause, in which both pools' threads fall asleep (apart), and halves alone that find the caches full
+of other data (cold).  Neither is timed itself.  All loops alternate.  Printed are medians in
+milliseconds, and steps over the sums of their halves alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional
 
@@ -28,18 +29,26 @@ from bench.zoo import vision
 
 _CALLS = 15
 _ROUNDS = 12
-APART = "apart"
-"""The step whose halves come after pauses."""
 _PAUSE = 0.01
-"""Seconds of these pauses; OpenMP's threads spin for less."""
+"""Seconds; OpenMP's threads spin for less."""
+_FLOOD = 64 << 20
+"""Bytes that are written for cold caches."""
+_STEPS = (("weft", "ops"), ("weft", "eager"), ("eager", "ops"))
+_LOOPS = (
+    *((half, "") for half in ("weft", "ops", "eager")),
+    *((half, "cold") for half in ("weft", "ops")),
+    *((" ".join(step), "") for step in _STEPS),
+    ("weft ops", "apart"),
+)
+"""What is run in turns, and before each half of it."""
 
 
-def alternated(threads: int, rounds: int) -> dict[str, list[float]]:
+def alternated(threads: int, rounds: int) -> dict[tuple[str, str], list[float]]:
     """Median milliseconds of the halves, alone and in steps.
 
     Args:
         threads: of PyTorch and of compiled code.
-        rounds: how often the loops of each take turns.
+        rounds: how often the loops take turns.
     """
     torch.set_num_threads(threads)
     x = torch.randn(1, 3, 224, 224)
@@ -48,54 +57,44 @@ def alternated(threads: int, rounds: int) -> dict[str, list[float]]:
     image, filters = torch.randn(1, 64, 56, 56), torch.randn(64, 64, 3, 3)
     matrix = torch.randn(512, 512)
 
-    def own() -> object:
+    def ops() -> object:
         inner = functional.conv2d(image, filters, padding=1)
         return functional.conv2d(inner, filters, padding=1), matrix @ matrix @ matrix
 
-    def call() -> object:
-        return fast(x)
-
-    def eager() -> object:
-        return module(x)
-
-    loops: dict[str, Sequence[Callable[[], object]]] = {
-        "weft": [call],
-        "own": [own],
-        "step": [call, own],
-        APART: [call, own],
-        "eager": [eager],
-        "eager step": [eager, own],
+    halves: dict[str, Callable[[], object]] = {
+        "weft": lambda: fast(x),
+        "ops": ops,
+        "eager": lambda: module(x),
     }
-    times: dict[str, list[list[float]]] = {name: [] for name in loops}
+    flood = np.zeros(_FLOOD, np.uint8)
+    before: dict[str, Callable[[], object]] = {
+        "": lambda: None,
+        "cold": lambda: flood.fill(1),
+        "apart": lambda: time.sleep(_PAUSE),
+    }
+    times: dict[tuple[str, str], list[list[float]]] = {loop: [] for loop in _LOOPS}
     for _ in range(rounds):
-        for name, parts in loops.items():
-            pause = _PAUSE if name == APART else 0.0
-            _milliseconds(parts, pause)
-            times[name] += [_milliseconds(parts, pause) for _ in range(_CALLS)]
+        for (step, other), taken in times.items():
+            parts = [halves[name] for name in step.split()]
+            _milliseconds(parts, before[other])
+            taken += [_milliseconds(parts, before[other]) for _ in range(_CALLS)]
     return {
-        name: [statistics.median(part) for part in zip(*each, strict=True)]
-        for name, each in times.items()
+        loop: [statistics.median(half) for half in zip(*taken, strict=True)]
+        for loop, taken in times.items()
     }
 
 
-def _milliseconds(parts: Sequence[Callable[[], object]], pause: float) -> list[float]:
-    """Of each part, before which there is a pause in seconds."""
+def _milliseconds(
+    parts: Sequence[Callable[[], object]], before: Callable[[], object]
+) -> list[float]:
+    """Of each part, before which something else is done."""
     taken: list[float] = []
     for run in parts:
-        if pause:
-            time.sleep(pause)
+        before()
         start = time.perf_counter()
         run()
         taken.append(1e3 * (time.perf_counter() - start))
     return taken
-
-
-def _told(found: dict[str, list[float]], first: str, step: str) -> str:
-    """A step over its halves alone, and each half over itself."""
-    alone = [*found[first], *found["own"]]
-    halves = [in_step / each for in_step, each in zip(found[step], alone, strict=True)]
-    whole = sum(found[step]) / sum(alone)
-    return f"{step} {whole:.3f} times the sum ({first} {halves[0]:.3f}, own {halves[1]:.3f})"
 
 
 def main() -> None:
@@ -105,14 +104,20 @@ def main() -> None:
     arguments = parser.parse_args()
     with torch.no_grad():
         for threads in (1, arguments.threads):
+            print(f"threads: {threads}; milliseconds:")
             found = alternated(threads, arguments.rounds)
-            told = ", ".join(
-                f"{name} {' + '.join(f'{part:.2f}' for part in each)}"
-                for name, each in found.items()
-            )
-            print(f"threads: {threads}; milliseconds: {told}")
-            for first, step in (("weft", "step"), ("weft", APART), ("eager", "eager step")):
-                print("   ", _told(found, first, step))
+            for (step, other), each in found.items():
+                told = " + ".join(f"{half:.2f}" for half in each)
+                names = step.split()
+                if len(names) > 1:
+                    alone = [found[name, ""][0] for name in names]
+                    ratios = (half / one for half, one in zip(each, alone, strict=True))
+                    told += f", {sum(each) / sum(alone):.3f} times the sum of both alone (halves "
+                    told += f"{', '.join(f'{ratio:.3f}' for ratio in ratios)})"
+                if (step, other) == ("weft ops", ""):
+                    cold = sum(found[name, "cold"][0] for name in names)
+                    told += f", {sum(each) / cold:.3f} times that of both cold"
+                print(f"    {step:11} {other:5} {told}")
 
 
 if __name__ == "__main__":
