@@ -8,8 +8,8 @@ some of PyTorch's ops, two convolutions and two matrix products (ops).  Each is 
 its own, and in steps.  Two more kinds of loops tell threads that disturb each other from data that
 does, since in a step each half finds the other's in the caches: steps whose halves come after a
 pause, in which both pools' threads fall asleep (apart), and halves alone that find the caches full
-of other data (cold).  Neither is timed itself.  All loops alternate.  Printed are medians in
-milliseconds, and steps over the sums of their halves alone.
+of other data (cold).  Pauses and filling are not timed.  All loops alternate.  Printed are medians
+in milliseconds, and steps over the sums of their halves alone.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ _PAUSE = 0.01
 """Seconds; OpenMP's threads spin for less."""
 _FLOOD = 64 << 20
 """Bytes that are written for cold caches."""
-_STEPS = (("weft", "ops"), ("weft", "eager"), ("eager", "ops"))
 _LOOPS = (
     *((half, "") for half in ("weft", "ops", "eager")),
     *((half, "cold") for half in ("weft", "ops")),
-    *((" ".join(step), "") for step in _STEPS),
+    *((step, "") for step in ("weft ops", "weft eager", "eager ops")),
     ("weft ops", "apart"),
 )
 """What is run in turns, and before each half of it."""

@@ -110,7 +110,7 @@ def test_small_results_are_as_accurate_as_large_ones(flavour: str):
 @pytest.mark.parametrize("simd", ["", "sse2"])
 @pytest.mark.parametrize("name", ["exp", "exp2"])
 def test_vector_exponentials_are_never_subnormal(name: str, simd: str):
-    """Operands so small cost some 150 cycles each on Intel's processors."""
+    """Many processors of Intel are slow with operands so small."""
     x = np.concatenate([numbers(), np.linspace(-160, -80, 4092, dtype=np.float32)])
     # None is left over after whole vectors, which the C library would compute.
     filling = np.zeros(-(x.size + 4) % 16, np.float32)

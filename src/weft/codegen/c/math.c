@@ -3,9 +3,9 @@
 
 //@ ${exp}_$V
 // 2^n comes from the low bits of shifted, n + 126; half of it fits where it does not.  No result is
-// subnormal (nor is one of oneDNN's): such operands cost more than a hundred cycles each on Intel's
-// processors, and masked scores make many of them.  AVX-512 scales by a power in one instruction,
-// which clears lanes, too.
+// subnormal (nor is one of oneDNN's): many processors of Intel are slow with such operands, and
+// masked scores make many of them.  AVX-512 scales by a power in one instruction, which clears
+// lanes, too.
 /* $base to the power of each lane, within $units units in the last place; what is below $tiny
  * becomes 0. */
 static __attribute__((always_inline)) $V weft_${op}_$V($V x)
