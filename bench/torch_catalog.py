@@ -133,6 +133,19 @@ def _torchvision() -> dict[str, Model]:
     return found
 
 
+def _without_branches(module: nn.Module) -> None:
+    """Clears the scale of the last norm of each branch of a ResNet of torchvision.
+
+    What its `zero_init_residual` does, which segmentation models and detectors have no option
+    for, and timm's ResNets by default: training begins with the shortcuts alone (Goyal and
+    others, "Accurate, Large Minibatch SGD", 2017, section 5.1).
+    """
+    for block in module.modules():
+        if isinstance(block, vision.resnet.BasicBlock | vision.resnet.Bottleneck):
+            last: Any = block.bn2 if isinstance(block, vision.resnet.BasicBlock) else block.bn3
+            nn.init.zeros_(last.weight)
+
+
 # --- timm -------------------------------------------------------------------------------------
 
 TIMM = """
@@ -303,6 +316,7 @@ def built(name: str, settled: bool = True) -> tuple[nn.Module, Example]:
     what = CATALOG[name]
     module = what.build()
     if settled:
+        _without_branches(module)
         vary_constants(module)
 
         def run() -> object:
