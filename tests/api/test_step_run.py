@@ -39,7 +39,7 @@ def test_a_wrong_step_is_told_from_those_that_read_it(monkeypatch: pytest.Monkey
     monkeypatch.setattr(step_run, "lower", lower)
     run = weft.load(DIGITS).run_steps(image())
     own, accumulated = relative(run.own()), relative(run.accumulated())
-    (stem,) = (name for name in own if name.startswith("/stem"))
+    stem = next(name for name in own if name.startswith("/stem"))  # pooling may be another step
     assert own[stem] > 1e-2
     assert all(error > 1e-3 for error in accumulated.values())
     assert max(error for name, error in own.items() if name != stem) < 1e-5
