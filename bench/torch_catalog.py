@@ -133,17 +133,16 @@ def _torchvision() -> dict[str, Model]:
     return found
 
 
-def _without_branches(module: nn.Module) -> None:
-    """Clears the scale of the last norm of each branch of a ResNet of torchvision.
+def _clear_branches(module: nn.Module) -> None:
+    """Clears the scale of the last norm of each branch of torchvision's ResNets.
 
-    What its `zero_init_residual` does, which segmentation models and detectors have no option
+    What their `zero_init_residual` does, which segmentation models and detectors have no option
     for, and timm's ResNets by default: training begins with the shortcuts alone (Goyal and
     others, "Accurate, Large Minibatch SGD", 2017, section 5.1).
     """
     for block in module.modules():
         if isinstance(block, vision.resnet.BasicBlock | vision.resnet.Bottleneck):
-            last: Any = block.bn2 if isinstance(block, vision.resnet.BasicBlock) else block.bn3
-            nn.init.zeros_(last.weight)
+            nn.init.zeros_(getattr(block, "bn3", block.bn2).weight)
 
 
 # --- timm -------------------------------------------------------------------------------------
@@ -316,7 +315,7 @@ def built(name: str, settled: bool = True) -> tuple[nn.Module, Example]:
     what = CATALOG[name]
     module = what.build()
     if settled:
-        _without_branches(module)
+        _clear_branches(module)
         vary_constants(module)
 
         def run() -> object:

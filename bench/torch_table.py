@@ -261,10 +261,9 @@ def _trained(results: Results) -> list[str]:
     lines = [
         _TRAINED,
         "",
-        "Random weights can make deep nets chaotic: differences grow from layer to layer, those",
-        "of rounding, too; PyTorch's own results are as far off double precision as others",
-        "are off PyTorch's. Here models were trained for some steps on scikit-learn's digits first",
-        "(`--ways trained`), from scales between 0.6 and 1.4 in all norms.",
+        "Random weights can make deep networks chaotic: differences, those of rounding among them,",
+        "grow from layer to layer. These models were trained for some steps on scikit-learn's",
+        "digits first (`--ways trained`), from scales between 0.6 and 1.4 in all norms.",
         "",
         f"| model | processor | {' | '.join(heads)} |",
         "|---" * (len(heads) + 2) + "|",

@@ -155,8 +155,8 @@ def masked(text: str) -> list[str]:
     fixed = []
     for line in text.split("\n"):
         name = line.split(" ", 1)[0]
-        if name == "arena":  # the plan is made for the machine, and its bytes follow
-            line = re.sub(r"[\d,]+ B; (.*) \d[\d,]* B", r"\1", line)
+        if name == "arena":  # of the machine's plan, but as small as it can be on any
+            line = re.sub(r"([\d,]+ B)(; .*) \1$", r"N B\2 N B", line)
         fixed.append(name if name in ("built", "latency", "difference", "flash", "stack") else line)
     return fixed
 
