@@ -142,7 +142,8 @@ def _clear_branches(module: nn.Module) -> None:
     """
     for block in module.modules():
         if isinstance(block, vision.resnet.BasicBlock | vision.resnet.Bottleneck):
-            nn.init.zeros_(getattr(block, "bn3", block.bn2).weight)
+            last: Any = getattr(block, "bn3", block.bn2)
+            nn.init.zeros_(last.weight)
 
 
 # --- timm -------------------------------------------------------------------------------------
