@@ -272,8 +272,9 @@ def test_built_while_networks_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nothing_ahead: None
 ) -> None:
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
-    calls.prepare_calls()
-    assert calls._built_ahead().result(60).parent == tmp_path
+    with calls.prepared_calls():
+        pass
+    assert calls._built_ahead().future.result(60).parent == tmp_path
     began = list(tmp_path.glob("weft-arrays-*.so"))
     assert len(began) == 1
     written = began[0].stat().st_ino
@@ -289,14 +290,16 @@ def test_a_failure_ahead_waits_for_the_first_call(
 
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     monkeypatch.setattr(native, "find_compiler", missing)
-    calls.prepare_calls()
-    assert calls._built_ahead().exception(60) is not None
+    with calls.prepared_calls():
+        pass
+    assert calls._built_ahead().future.exception(60) is not None
     assert calls._native.__wrapped__() is None
 
 
 def test_a_forked_process_does_not_wait_for_a_thread_that_it_has_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calls, "_built_ahead", Future[Path])
+    calls._built_ahead().future.result(60)
+    monkeypatch.setattr(calls._built_ahead(), "future", Future[Path]())
     monkeypatch.setattr(calls, "_SECONDS", 0.01)
     assert calls._native.__wrapped__() is not None

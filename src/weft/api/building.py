@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from weft.api.planned import lowered, made_plan
     from weft.export.golden import sample_inputs
     from weft.plan.plan import Plan
-    from weft.runtime.calls import prepare_calls
+    from weft.runtime.calls import prepared_calls
     from weft.runtime.choices import Choices, context_of
     from weft.runtime.measure import compiler_named
     from weft.runtime.tune import Setup, Tuning
@@ -41,7 +41,7 @@ else:
     bound = later("weft.api.network").bound
     lowered, made_plan = later("weft.api.planned").lowered, later("weft.api.planned").made_plan
     sample_inputs = later("weft.export.golden").sample_inputs
-    prepare_calls = later("weft.runtime.calls").prepare_calls
+    prepared_calls = later("weft.runtime.calls").prepared_calls
     Choices, context_of = (
         later("weft.runtime.choices").Choices,
         later("weft.runtime.choices").context_of,
@@ -121,10 +121,10 @@ class Build:
         options = replace(
             self.options, target=self.machine, simd="", choices=choices or None, tune=False
         )
-        prepare_calls()
-        program = lowered(made_plan(bound(net, options.batch), options))
-        net.release()
-        return build(program, self.dialect, compiler=self.compiler, flags=self.flags)
+        with prepared_calls():
+            program = lowered(made_plan(bound(net, options.batch), options))
+            net.release()
+            return build(program, self.dialect, compiler=self.compiler, flags=self.flags)
 
     def tune(
         self,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from ctypes import c_int, c_int64, c_ssize_t, c_void_p
 from functools import cache
 from math import prod
@@ -16,6 +18,7 @@ import numpy as np
 
 from weft.errors import WeftError
 from weft.plan.program import Port
+from weft.runtime.compiler import end_compilers
 from weft.runtime.native import MOST_ARGUMENTS, build_native, usable
 
 _SOURCE = Path(__file__).parent / "data" / "call.c"
@@ -97,18 +100,56 @@ def call_in_c(function: int, inputs: Sequence[Port], outputs: Sequence[Port], mo
     return make((ctypes.addressof(net), net, kept))
 
 
-def prepare_calls() -> None:
-    """Builds what ``call_in_c`` needs on a thread of its own, if that was not done before."""
-    if usable():
-        _built_ahead()
+@contextmanager
+def prepared_calls() -> Generator[None]:
+    """A context in which a thread builds what ``call_in_c`` needs, if that was not done before.
+
+    It may still do so at the end; but an interrupt ends its compiler, too.
+    """
+    if not usable():
+        yield
+        return
+    ahead = _built_ahead()
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        ahead.end()
+        raise
+
+
+class Ahead:
+    """What is built on a thread of its own.
+
+    Attributes:
+        future: the library.
+    """
+
+    def __init__(self) -> None:
+        self._folders: list[Path] = []
+        pool = ThreadPoolExecutor(1)
+        self.future = pool.submit(
+            build_native, "weft-arrays", [], [_SOURCE], begun=self._folders.append
+        )
+        pool.shutdown(wait=False)
+
+    def wait(self) -> None:
+        """Waits; not for ever, as a process that was forked has no such thread."""
+        wait([self.future], _SECONDS)
+
+    def end(self) -> None:
+        """Ends the compiler: a thread cannot be interrupted, and the process would wait for it."""
+        end = time.monotonic() + _SECONDS
+        while not self.future.done() and time.monotonic() < end:
+            for each in self._folders:
+                end_compilers(each)
+            time.sleep(0.01)
 
 
 @cache
-def _built_ahead() -> Future[Path]:
-    pool = ThreadPoolExecutor(1)
-    future = pool.submit(build_native, "weft-arrays", [], [_SOURCE])
-    pool.shutdown(wait=False)
-    return future
+def _built_ahead() -> Ahead:
+    return Ahead()
 
 
 def in_python(*_: object) -> None:
@@ -131,8 +172,7 @@ def _native() -> Callable[[tuple[Any, ...]], Call] | None:
     """Makes callables, in a library that is built at first use; ``None`` where there is none."""
     if not usable() or not all(map(_lies_as_known, _trials())):
         return None
-    # Not for ever: a process that was forked has no such thread.
-    wait([_built_ahead()], _SECONDS)
+    _built_ahead().wait()
     try:
         make = ctypes.PyDLL(str(build_native("weft-arrays", [], [_SOURCE]))).weft_callable
     except (WeftError, OSError, AttributeError):

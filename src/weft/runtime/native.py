@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from weft.atomic import write_files
@@ -28,7 +28,12 @@ def usable() -> bool:
     )
 
 
-def build_native(name: str, headers: Sequence[Path], sources: Sequence[Path]) -> Path:
+def build_native(
+    name: str,
+    headers: Sequence[Path],
+    sources: Sequence[Path],
+    begun: Callable[[Path], object] | None = None,
+) -> Path:
     """A shared library of sources that may include ``python.h`` and ``cases.h``.
 
     ``cases.h`` has the cases of a switch that calls ``function`` with so many pointers of ``a``.
@@ -37,6 +42,7 @@ def build_native(name: str, headers: Sequence[Path], sources: Sequence[Path]) ->
         name: what its file's name begins with.
         headers: that the sources include besides.
         sources: in C99.
+        begun: is told the folder in which compilers are about to run.
     """
     compiler, cache = find_compiler(), Cache()
     texts = [(each.name, each.read_text()) for each in (_PYTHON, *headers, *sources)]
@@ -45,6 +51,8 @@ def build_native(name: str, headers: Sequence[Path], sources: Sequence[Path]) ->
     identity += [*_FLAGS, *_LINKED, *compiler.command, compiler.kind, compiler.version, processor()]
 
     def make(target: Path) -> None:
+        if begun is not None:
+            begun(target.parent)
         write_files(target.parent, [(name, text.encode()) for name, text in texts])
         objects: list[Path] = []
         for each in sources:
