@@ -10,7 +10,7 @@ from typing import Any
 from torch.utils import _pytree as pytree
 
 from weft.torch.entry import CallEntry, can_call
-from weft.torch.native import CallTable, Entry, Native, WatchTable
+from weft.torch.native import CallTable, Entry, Native, WatchTable, pointers
 from weft.torch.specialise import Runner
 
 
@@ -74,13 +74,31 @@ def callable_of(
     bindings: Sequence[Binding],
     watch: WatchTable,
     threads: int | None,
+    hooks: Sequence[Any] | None,
     *kept: Any,
 ) -> Callable[..., Any]:
-    """``call(*leaves)`` in C: the result by the binding that fits, or ``MISS``."""
+    """``call(*leaves)`` in C: the result by the binding that fits, or ``MISS``.
+
+    Args:
+        library: that has the calls.
+        bindings: of which one may fit.
+        watch: what must not have changed.
+        threads: that a user set; PyTorch's number if not given.
+        hooks: dicts that must be empty, if the call stands for a module's.
+        kept: as long as there is the callable.
+    """
     entries = (ctypes.POINTER(Entry) * len(bindings))(
         *(ctypes.pointer(each.entry.table) for each in bindings)
     )
+    array = pointers(hooks or ())
     table = CallTable(
-        ctypes.pointer(library.torch), ctypes.pointer(watch), entries, len(bindings), threads or 0
+        torch=ctypes.pointer(library.torch),
+        watch=ctypes.pointer(watch),
+        entries=entries,
+        entry_count=len(bindings),
+        threads=threads or 0,
+        hooks=ctypes.addressof(array),
+        hook_count=len(hooks or ()),
     )
-    return library.callable(table, library, watch, entries, list(bindings), *kept)
+    make = library.callable if hooks is None else library.module
+    return make(table, library, watch, entries, list(bindings), hooks, array, *kept)

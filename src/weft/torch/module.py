@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.compiler import is_dynamo_compiling
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils import _pytree as pytree
 
@@ -27,6 +28,11 @@ from weft.torch.watch import HOOKS, Watch, held
 
 _MOST_CAPTURES = 8
 """So often a module is captured anew because its attributes or submodules changed."""
+_MODULE_CALL = nn.Module.__call__
+_CALLS = ("__call__", "_wrapped_call_impl", "_call_impl")
+"""What of a class leads to its ``forward``."""
+_OWN_CALLS = ("forward", "_compiled_call_impl")
+"""Attributes of a module that its call runs instead."""
 
 
 def optimize(
@@ -127,7 +133,7 @@ def _class(kind: type[nn.Module]) -> type[Optimized]:
 
     @wraps(kind.forward)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_dynamo_compiling():
+        if is_dynamo_compiling():
             return kind.forward(self, *args, **kwargs)
         try:
             optimization = self._weft
@@ -140,6 +146,17 @@ def _class(kind: type[nn.Module]) -> type[Optimized]:
         """Prepares the weights anew, after writes that PyTorch does not count."""
         self._weft.refresh()
 
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # As PyTorch's, which takes longer than all the rest, where that would call only `forward`.
+        if not kwargs and not is_dynamo_compiling() and nn.Module.__call__ is _MODULE_CALL:
+            try:
+                result = self._weft.whole(*args)
+            except AttributeError:  # a replica
+                result = MISS
+            if result is not MISS:
+                return result
+        return kind.__call__(self, *args, **kwargs)
+
     space: dict[str, Any] = {
         "__slots__": (),
         "__module__": kind.__module__,
@@ -149,6 +166,8 @@ def _class(kind: type[nn.Module]) -> type[Optimized]:
     }
     if not hasattr(kind, "refresh"):
         space["refresh"] = refresh
+    if all(getattr(kind, name) is getattr(nn.Module, name) for name in _CALLS):
+        space["__call__"] = call
     metaclass: Any = type(kind)
     return metaclass(kind.__name__, (Optimized, kind), space)
 
@@ -164,12 +183,14 @@ class Optimization:
         module: as it was given.
         settings: how it is compiled.
         call: runs flat positional arguments, or gives ``MISS``.
+        whole: the same in place of the module's ``__call__``, with all that PyTorch does there.
     """
 
     def __init__(self, module: nn.Module, settings: Settings) -> None:
         self.module = module
         self.settings = settings
         self.call: Callable[..., Any] = _miss
+        self.whole: Callable[..., Any] = _miss
         self._runners = Runners(_without_hooks(module), settings)
         self._bindings: dict[Hashable, Binding] = {}
         # Callables in C by the names of arguments, or by how these are nested.
@@ -321,10 +342,14 @@ class Optimization:
     def _link(self) -> None:
         library, watch = native(), self._watch
         self._calls = {}
+        self.whole = _miss
         if library is not None and watch is not None and watch.table is not None:
+            threads = self.settings.threads
             for key, group in self._groups.items():
-                self._calls[key] = callable_of(
-                    library, group, watch.table, self.settings.threads, watch
+                self._calls[key] = callable_of(library, group, watch.table, threads, None, watch)
+            if () in self._groups and not any(map(self.module.__dict__.get, _OWN_CALLS)):
+                self.whole = callable_of(
+                    library, self._groups[()], watch.table, threads, watch.hooks(), watch
                 )
         self.call = self._calls.get((), _miss)
 

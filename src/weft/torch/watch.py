@@ -28,6 +28,7 @@ from weft.torch.native import (
     Class,
     Dict,
     Native,
+    Places,
     WatchTable,
     Weight,
     native,
@@ -36,7 +37,8 @@ from weft.torch.native import (
 
 _REGISTERED = ("_parameters", "_buffers", "_modules")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
-_IGNORED = frozenset((*_REGISTERED, *HOOKS, "_backward_hooks", "_backward_pre_hooks"))
+_BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+_IGNORED = frozenset((*_REGISTERED, *HOOKS, *_BACKWARD_HOOKS))
 _PLAIN = (int, float, complex, str, bytes, bool, tuple, frozenset, torch.dtype, torch.device)
 PLAIN_TENSORS = (torch.Tensor, nn.Parameter)
 GLOBAL_HOOKS: tuple[Mapping[Any, Any], ...] = (
@@ -166,6 +168,16 @@ class Watch:
         if library is not None:
             self._lay_out(library)
 
+    def hooks(self) -> list[Mapping[Any, Any]]:
+        """What PyTorch calls around the module's forward, as far as it may be empty or not."""
+        every = nn.modules.module
+        return [
+            *GLOBAL_HOOKS,
+            every._global_backward_hooks,
+            every._global_backward_pre_hooks,
+            *(self.module.__dict__[name] for name in (*HOOKS, *_BACKWARD_HOOKS)),
+        ]
+
     def same(self) -> bool:
         """Whether nothing has changed."""
         if self._same is not None:
@@ -200,9 +212,10 @@ class Watch:
             count += 1
         tensors = list({id(each): each for each in self._tensors.values()}.values())
         weights = (Weight * max(1, len(tensors)))()
-        for weight, tensor in zip(weights, tensors, strict=False):
-            _describe(weight, tensor, library.torch.at.impl >= 0)
-        self._kept += modules, classes, dicts, tensors, weights
+        sampled = (Places * max(1, len(tensors)))()
+        for weight, at, tensor in zip(weights, sampled, tensors, strict=False):
+            _describe(weight, at, tensor, library.torch.at.impl >= 0)
+        self._kept += modules, classes, dicts, tensors, weights, sampled
         self.table = WatchTable(
             ctypes.pointer(library.torch),
             dicts,
@@ -210,6 +223,7 @@ class Watch:
             classes,
             len(modules),
             weights,
+            sampled,
             len(tensors),
         )
         library.take(self.table)
@@ -225,9 +239,9 @@ class Watch:
                 yield from (each.__dict__[name] for name in HOOKS)
 
 
-def _describe(weight: Weight, tensor: torch.Tensor, calibrated: bool) -> None:
+def _describe(weight: Weight, at: Places, tensor: torch.Tensor, calibrated: bool) -> None:
     weight.tensor = id(tensor)
     weight.calibrated = calibrated and type(tensor) in PLAIN_TENSORS
     if tensor.numel() and tensor.data_ptr():
         weight.sample_bytes = min(4, tensor.element_size())
-        weight.places[:SAMPLES] = places(tensor)
+        at.bytes[:SAMPLES] = places(tensor)

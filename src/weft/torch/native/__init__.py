@@ -9,7 +9,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_int16,
+    c_int32,
+    c_int64,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,13 +29,12 @@ from torch.autograd import forward_ad
 
 from weft.errors import WeftError
 from weft.runtime.native import build_native, usable
-from weft.torch.native.calibration import Offsets, offsets
+from weft.torch.native.calibration import LAYOUT, Offsets, offsets
 
 functorch: Any = vars(torch._C)["_functorch"]
 MISS = object()
 """What a call gives that Python has to look at."""
 SAMPLES = 4
-_LAYOUT = 24
 _FOLDER = Path(__file__).parent
 _HEADERS = _FOLDER / "dlpack.h", _FOLDER / "call.h"
 _SOURCES = _FOLDER / "watch.c", _FOLDER / "call.c"
@@ -68,16 +77,20 @@ class Weight(Structure):
     """``weft_weight``."""
 
     _fields_ = (
-        ("tensor", c_void_p),
-        ("impl", c_void_p),
-        ("data", c_void_p),
-        ("version", c_uint64),
-        ("layout", c_uint64 * _LAYOUT),
-        ("places", c_int64 * SAMPLES),
+        *((name, c_void_p) for name in "tensor impl storage start counter".split()),
+        ("version", c_uint32),
+        ("sample_bytes", c_int16),
+        ("calibrated", c_int16),
         ("samples", c_uint32 * SAMPLES),
-        ("sample_bytes", c_int32),
-        ("calibrated", c_int32),
+        ("sampled", c_void_p * SAMPLES),
+        ("layout", c_uint64 * LAYOUT),
     )
+
+
+class Places(Structure):
+    """``weft_places``."""
+
+    _fields_ = (("data", c_void_p), ("bytes", c_int64 * SAMPLES))
 
 
 class WatchTable(Structure):
@@ -90,6 +103,7 @@ class WatchTable(Structure):
         ("classes", POINTER(Class)),
         ("class_count", c_int64),
         ("weights", POINTER(Weight)),
+        ("places", POINTER(Places)),
         ("weight_count", c_int64),
     )
 
@@ -151,6 +165,8 @@ class CallTable(Structure):
         ("entries", POINTER(POINTER(Entry))),
         ("entry_count", c_int64),
         ("threads", c_int64),
+        ("hooks", c_void_p),
+        ("hook_count", c_int64),
     )
 
 
@@ -177,6 +193,7 @@ class Native:
         self._library = library = ctypes.PyDLL(str(path))
         for function in (
             library.weft_callable,
+            library.weft_module_callable,
             library.weft_comparison,
             library.weft_part_callable,
         ):
@@ -196,6 +213,10 @@ class Native:
     def callable(self, table: CallTable, *kept: Any) -> Callable[..., Any]:
         """``call(*leaves)``: the result, or ``MISS``; keeps what is given."""
         return self._library.weft_callable((ctypes.addressof(table), table, *kept))
+
+    def module(self, table: CallTable, *kept: Any) -> Callable[..., Any]:
+        """As ``callable``; gives ``MISS`` where there are hooks."""
+        return self._library.weft_module_callable((ctypes.addressof(table), table, *kept))
 
     def comparison(self, table: WatchTable, *kept: Any) -> Callable[[], bool]:
         """Whether nothing that is watched has changed; keeps what is given."""

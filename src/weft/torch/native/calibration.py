@@ -24,13 +24,17 @@ import torch
 
 _UNKNOWN = -1
 _ELEMENT = 12345
+_DIMS = 5
+"""So many sizes and strides lie in a TensorImpl."""
+LAYOUT = 1 + 2 * _DIMS + 3
+"""Words: the number of dimensions, sizes, strides, first element, elements, their type."""
 
 
 class Offsets(Structure):
     """``weft_offsets``."""
 
     _fields_ = tuple(
-        (name, c_int64) for name in "impl storage counter end data version tag".split()
+        (name, c_int64) for name in "impl storage counter layout data version tag".split()
     )
 
 
@@ -100,11 +104,8 @@ def _tensors(read: _Read) -> tuple[int, ...]:
     storage = _place(read, found, 128, "storage")
     data = _place(read, {each._cdata: each.data_ptr() for each in storages}, 64, "data")
     counter = _counter(read, trials, storage)
-    end = _end(read, base)
     version = _version(read, trials, counter)
-    if not storage < counter < end <= storage + 8 * 23:
-        raise LookupError("order")
-    return impl, storage, counter, end, data, version
+    return impl, storage, counter, _layout(read, base), data, version
 
 
 def _counter(read: _Read, trials: list[torch.Tensor], storage: int) -> int:
@@ -132,9 +133,12 @@ def _version(read: _Read, trials: list[torch.Tensor], counter: int) -> int:
     return _only(right)
 
 
-def _end(read: _Read, base: torch.Tensor) -> int:
-    """After the strides, the storage's offset, the number of elements, and the type."""
-    found: set[int] = set(range(8, 192, 8))
+def _layout(read: _Read, base: torch.Tensor) -> int:
+    """Where `LAYOUT` words tell the layout: those before the first element's place, it, and two.
+
+    Where tensors have more dimensions, sizes and strides lie elsewhere, and their address here.
+    """
+    found: set[int] = set(range(8 * (LAYOUT - 2), 192, 8))
     for first, count in ((_ELEMENT, 777), (_ELEMENT + 1, 1234)):
         part = base[first : first + count]
         found = {
@@ -142,7 +146,14 @@ def _end(read: _Read, base: torch.Tensor) -> int:
             for at in found
             if read(part._cdata + at) == first and read(part._cdata + at + 8) == count
         }
-    return _only(found) + 24
+    start = _only(found) - 8 * (1 + 2 * _DIMS)
+    for count in range(_DIMS + 1):
+        each = torch.empty_strided(tuple(range(3, 3 + count)), tuple(range(2, 2 + count)))
+        words = [read(each._cdata + start + 8 * place) for place in range(LAYOUT)]
+        sizes, strides = words[1 : 1 + count], words[1 + _DIMS : 1 + _DIMS + count]
+        if (words[0], *sizes, *strides) != (count, *each.shape, *each.stride()):
+            raise LookupError("layout")
+    return start
 
 
 # --- dicts ----------------------------------------------------------------------------------

@@ -398,6 +398,19 @@ static PyObject *called(PyObject *self, PyObject *const *leaves, Py_ssize_t coun
     return result != NULL || PyErr_Occurred() != NULL ? result : answer(torch->miss);
 }
 
+/* The call of a module as PyTorch does it: only where it would call nothing but `forward`. */
+static PyObject *module_called(PyObject *self, PyObject *const *leaves, Py_ssize_t count)
+{
+    const weft_call *const call = (const weft_call *)PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
+    int64_t i;
+    for (i = 0; i < call->hook_count; ++i) {
+        if (PyDict_Size(call->hooks[i]) != 0) {
+            return answer(call->torch->miss);
+        }
+    }
+    return called(self, leaves, count);
+}
+
 static PyObject *part_called(PyObject *self, PyObject *const *leaves, Py_ssize_t count)
 {
     const weft_part *const part = (const weft_part *)PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
@@ -423,6 +436,7 @@ static PyObject *compared(PyObject *self, PyObject *const *arguments, Py_ssize_t
 }
 
 static PyMethodDef call_method = {"call", called, METH_FASTCALL, NULL};
+static PyMethodDef module_method = {"module", module_called, METH_FASTCALL, NULL};
 static PyMethodDef part_method = {"part", part_called, METH_FASTCALL, NULL};
 static PyMethodDef same_method = {"same", compared, METH_FASTCALL, NULL};
 
@@ -431,6 +445,11 @@ static PyMethodDef same_method = {"same", compared, METH_FASTCALL, NULL};
 PyObject *weft_callable(PyObject *self)
 {
     return PyCFunction_NewEx(&call_method, self, NULL);
+}
+
+PyObject *weft_module_callable(PyObject *self)
+{
+    return PyCFunction_NewEx(&module_method, self, NULL);
 }
 
 PyObject *weft_part_callable(PyObject *self)

@@ -8,9 +8,9 @@
 /* How PyTorch's and Python's objects lie in memory, as calibrated in this process; -1: unknown. */
 typedef struct weft_offsets {
     int64_t impl;    /* in a tensor: its TensorImpl */
-    int64_t storage; /* in a TensorImpl: its StorageImpl; what is compared begins here */
+    int64_t storage; /* in a TensorImpl: its StorageImpl */
     int64_t counter; /* in a TensorImpl: its version counter, or a null pointer */
-    int64_t end;     /* in a TensorImpl: where what is compared ends */
+    int64_t layout;  /* in a TensorImpl: the first of WEFT_LAYOUT words */
     int64_t data;    /* in a StorageImpl: the address of the elements */
     int64_t version; /* in a version counter: 32 bits */
     int64_t tag;     /* in a dict: 64 bits that every change of it changes */
@@ -55,21 +55,34 @@ typedef struct weft_class {
     void *type;
 } weft_class;
 
-#define WEFT_LAYOUT 24
+/* The number of dimensions, five sizes, five strides, the first element's place in the storage,
+ * the number of elements, and their type. */
+#define WEFT_LAYOUT 14
 #define WEFT_SAMPLES 4
 
-/* A tensor in main memory: where it lies, its version, and some of its bytes. */
+/* A tensor in main memory: where it lies, its version, and some of its bytes.
+ *
+ * A call reads this of every weight, so what it compares is small and stands together.
+ */
 typedef struct weft_weight {
     PyObject *tensor;
     const char *impl;
-    const char *data;
-    uint64_t version;
-    uint64_t layout[WEFT_LAYOUT];
-    int64_t places[WEFT_SAMPLES]; /* from the first element, in bytes */
+    const char *storage;
+    const char *start; /* of the storage's elements */
+    const char *counter;
+    uint32_t version;
+    int16_t sample_bytes; /* 4, less where the tensor has less, or 0 */
+    int16_t calibrated;   /* whether the memory of the tensor's objects is read */
     uint32_t samples[WEFT_SAMPLES];
-    int32_t sample_bytes; /* 4, less where the tensor has less, or 0 */
-    int32_t calibrated;   /* whether the memory of the tensor's objects is read */
+    const char *sampled[WEFT_SAMPLES];
+    uint64_t layout[WEFT_LAYOUT];
 } weft_weight;
+
+/* What is needed of a weight to look at it anew. */
+typedef struct weft_places {
+    const char *data;            /* the first element */
+    int64_t bytes[WEFT_SAMPLES]; /* from there to the samples */
+} weft_places;
 
 typedef struct weft_watch {
     const weft_torch *torch;
@@ -78,6 +91,7 @@ typedef struct weft_watch {
     weft_class *classes;
     int64_t class_count;
     weft_weight *weights;
+    weft_places *places;
     int64_t weight_count;
 } weft_watch;
 
@@ -141,6 +155,8 @@ typedef struct weft_call {
     weft_entry **entries;
     int64_t entry_count;
     int64_t threads; /* that a user set, or 0: PyTorch's number */
+    PyObject *const *hooks; /* dicts of what PyTorch would call besides */
+    int64_t hook_count;
 } weft_call;
 
 #endif

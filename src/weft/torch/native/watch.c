@@ -24,9 +24,8 @@ static char *address(const void *start, int64_t offset)
 
 /* --- weights --------------------------------------------------------------------------------- */
 
-static uint64_t version_of(const weft_offsets *at, const char *impl)
+static uint32_t version_of(const weft_offsets *at, const char *counter)
 {
-    const char *const counter = address(impl, at->counter);
     uint32_t version = 0;
     if (counter != NULL) {
         memcpy(&version, counter + at->version, sizeof version);
@@ -37,19 +36,26 @@ static uint64_t version_of(const weft_offsets *at, const char *impl)
 static uint32_t sample(const weft_weight *weight, int i)
 {
     uint32_t value = 0;
-    if (weight->sample_bytes == 4) {
-        memcpy(&value, weight->data + weight->places[i], 4);
-    } else if (weight->sample_bytes > 0) {
-        memcpy(&value, weight->data + weight->places[i], (size_t)weight->sample_bytes);
-    }
+    memcpy(&value, weight->sampled[i], (size_t)weight->sample_bytes);
     return value;
+}
+
+static uint32_t differs(const weft_weight *weight, int i)
+{
+    uint32_t value;
+    memcpy(&value, weight->sampled[i], sizeof value);
+    return value ^ weight->samples[i];
 }
 
 static int same_samples(const weft_weight *weight)
 {
     uint32_t differ = 0;
     int i;
-    for (i = 0; i < WEFT_SAMPLES; ++i) {
+    if (weight->sample_bytes == sizeof differ) {
+        return (differs(weight, 0) | differs(weight, 1) | differs(weight, 2) | differs(weight, 3))
+               == 0;
+    }
+    for (i = 0; weight->sample_bytes != 0 && i < WEFT_SAMPLES; ++i) {
         differ |= sample(weight, i) ^ weight->samples[i];
     }
     return differ == 0;
@@ -57,7 +63,7 @@ static int same_samples(const weft_weight *weight)
 
 /* The address and the version of a weight, as PyTorch tells them; 0 if it refuses. */
 static int asked(const weft_torch *torch, const weft_weight *weight, const char **data,
-                 uint64_t *version)
+                 uint32_t *version)
 {
     DLTensor view;
     PyObject *number;
@@ -72,51 +78,78 @@ static int asked(const weft_torch *torch, const weft_weight *weight, const char 
         *version = 0;
         return 1;
     }
-    *version = (uint64_t)PyLong_AsLong(number);
+    *version = (uint32_t)PyLong_AsLong(number);
     Py_DecRef(number);
     return 1;
 }
 
-/* The first element's address; what is compared of the TensorImpl covers the storage's offset. */
-static int same_place(const weft_torch *torch, const weft_weight *weight)
+/* Whether four words from the i-th on are others. */
+static uint64_t four(const weft_weight *weight, const char *layout, int i)
 {
-    const weft_offsets *const at = &torch->at;
-    const char *const impl = address(weight->tensor, at->impl);
-    const size_t bytes = (size_t)(at->end - at->storage);
-    return impl == weight->impl && memcmp(impl + at->storage, weight->layout, bytes) == 0
-           && address(address(impl, at->storage), at->data) == (char *)weight->layout[WEFT_LAYOUT - 1]
-           && version_of(at, impl) == weight->version;
+    return (word(layout, 8 * i) ^ weight->layout[i])
+           | (word(layout, 8 * (i + 1)) ^ weight->layout[i + 1])
+           | (word(layout, 8 * (i + 2)) ^ weight->layout[i + 2])
+           | (word(layout, 8 * (i + 3)) ^ weight->layout[i + 3]);
 }
 
-static int same_weight(const weft_torch *torch, const weft_weight *weight)
+static int same_layout(const weft_offsets *at, const weft_weight *weight)
 {
-    if (weight->calibrated) {
-        return same_place(torch, weight) && same_samples(weight);
-    } else {
-        const char *data;
-        uint64_t version;
-        return asked(torch, weight, &data, &version) && data == weight->data
-               && version == weight->version && same_samples(weight);
-    }
+    const char *const layout = weight->impl + at->layout;
+    return (four(weight, layout, 0) | four(weight, layout, 4) | four(weight, layout, 8)
+            | four(weight, layout, WEFT_LAYOUT - 4))
+           == 0;
 }
 
-static void take_weight(const weft_torch *torch, weft_weight *weight)
+/* Each object is read only where what led to it is as it was, and so holds it. */
+static int same_place(const weft_offsets *at, const weft_weight *weight)
 {
-    const weft_offsets *const at = &torch->at;
+    return address(weight->tensor, at->impl) == weight->impl
+           && address(weight->impl, at->storage) == weight->storage
+           && address(weight->impl, at->counter) == weight->counter
+           && address(weight->storage, at->data) == weight->start
+           && version_of(at, weight->counter) == weight->version && same_layout(at, weight);
+}
+
+static int same_as_asked(const weft_torch *torch, const weft_weight *weight,
+                         const weft_places *places)
+{
+    const char *data;
+    uint32_t version;
+    return asked(torch, weight, &data, &version) && data == places->data
+           && version == weight->version;
+}
+
+static int same_weight(const weft_torch *torch, const weft_weight *weight,
+                       const weft_places *places)
+{
+    return (weight->calibrated ? same_place(&torch->at, weight)
+                               : same_as_asked(torch, weight, places))
+           && same_samples(weight);
+}
+
+static void take_place(const weft_offsets *at, weft_weight *weight)
+{
+    weight->impl = address(weight->tensor, at->impl);
+    weight->storage = address(weight->impl, at->storage);
+    weight->start = address(weight->storage, at->data);
+    weight->counter = address(weight->impl, at->counter);
+    memcpy(weight->layout, weight->impl + at->layout, sizeof weight->layout);
+}
+
+static void take_weight(const weft_torch *torch, weft_weight *weight, weft_places *places)
+{
     int i;
-    if (!asked(torch, weight, &weight->data, &weight->version)) {
+    if (!asked(torch, weight, &places->data, &weight->version)) {
         weight->sample_bytes = 0;
-        weight->data = NULL;
+        places->data = NULL;
         weight->calibrated = 0;
         return;
     }
     if (weight->calibrated) {
-        weight->impl = address(weight->tensor, at->impl);
-        memcpy(weight->layout, weight->impl + at->storage, (size_t)(at->end - at->storage));
-        weight->layout[WEFT_LAYOUT - 1] = word(address(weight->impl, at->storage), at->data);
-        weight->version = version_of(at, weight->impl);
+        take_place(&torch->at, weight);
     }
     for (i = 0; i < WEFT_SAMPLES; ++i) {
+        weight->sampled[i] = places->data + places->bytes[i];
         weight->samples[i] = sample(weight, i);
     }
 }
@@ -141,17 +174,20 @@ static int same_items(const weft_dict *known)
     return 1;
 }
 
-static int same_dict(const weft_torch *torch, weft_dict *known)
+static int same_dicts(const weft_watch *watch)
 {
-    const int64_t at = torch->at.tag;
-    if (at >= 0 && word(known->dict, at) == known->tag) {
-        return 1;
-    }
-    if (!same_items(known)) {
-        return 0;
-    }
-    if (at >= 0) {
-        known->tag = word(known->dict, at);
+    const int64_t at = watch->torch->at.tag;
+    const int64_t count = watch->dict_count;
+    weft_dict *known;
+    for (known = watch->dicts; known < watch->dicts + count; ++known) {
+        if (at < 0 || word(known->dict, at) != known->tag) {
+            if (!same_items(known)) {
+                return 0;
+            }
+            if (at >= 0) {
+                known->tag = word(known->dict, at);
+            }
+        }
     }
     return 1;
 }
@@ -163,29 +199,34 @@ void weft_take(weft_watch *watch)
 {
     int64_t i;
     for (i = 0; i < watch->weight_count; ++i) {
-        take_weight(watch->torch, &watch->weights[i]);
+        take_weight(watch->torch, &watch->weights[i], &watch->places[i]);
     }
 }
 
-/* Whether nothing has changed. */
-int weft_same(weft_watch *watch)
+static int same_classes(const weft_watch *watch)
 {
-    const weft_torch *const torch = watch->torch;
     int64_t i;
     for (i = 0; i < watch->class_count; ++i) {
         if (watch->classes[i].object->ob_type != watch->classes[i].type) {
             return 0;
         }
     }
-    for (i = 0; i < watch->dict_count; ++i) {
-        if (!same_dict(torch, &watch->dicts[i])) {
-            return 0;
-        }
-    }
+    return 1;
+}
+
+static int same_weights(const weft_watch *watch)
+{
+    int64_t i;
     for (i = 0; i < watch->weight_count; ++i) {
-        if (!same_weight(torch, &watch->weights[i])) {
+        if (!same_weight(watch->torch, &watch->weights[i], &watch->places[i])) {
             return 0;
         }
     }
     return 1;
+}
+
+/* Whether nothing has changed. */
+int weft_same(weft_watch *watch)
+{
+    return same_classes(watch) && same_dicts(watch) && same_weights(watch);
 }
