@@ -4,6 +4,7 @@ import copy
 import inspect
 import pickle
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ from torch.utils import _pytree as pytree
 import weft
 from tests.torch.small import OWN, Small, agrees, image, small
 from weft.torch.module import Optimized
+from weft.torch.native import MISS
+
+modules = nn.modules.module
 
 
 @pytest.fixture(scope="module")
@@ -229,6 +233,69 @@ def test_hooks_inside_run_by_the_own_forward():
     _own(fast, lambda f: f(x), "hooks on all modules")
     everywhere.remove()
     agrees(module, fast, x)
+
+
+HOOKS: dict[str, Callable[[Any], Any]] = {
+    "forward": lambda f: f.register_forward_hook(lambda *_: None),
+    "before forward": lambda f: f.register_forward_pre_hook(lambda *_: None),
+    "backward": lambda f: f.register_full_backward_hook(lambda *_: None),
+    "before backward": lambda f: f.register_full_backward_pre_hook(lambda *_: None),
+    "forward of all": lambda _: modules.register_module_forward_hook(lambda *_: None),
+    "before forward of all": lambda _: modules.register_module_forward_pre_hook(lambda *_: None),
+    "backward of all": lambda _: modules.register_module_full_backward_hook(lambda *_: None),
+    "before backward of all": lambda _: modules.register_module_full_backward_pre_hook(
+        lambda *_: None
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+@torch.no_grad()
+def test_no_call_passes_by_hooks(kind: str):
+    module, fast, x = small()
+    assert fast._weft.whole(x) is not MISS
+    hook = HOOKS[kind](fast)
+    try:
+        assert fast._weft.whole(x) is MISS
+        agrees(module, fast, x, compiled=None)
+    finally:
+        hook.remove()
+    agrees(module, fast, x)
+    assert fast._weft.whole(x) is not MISS
+
+
+@torch.no_grad()
+def test_no_call_passes_by_what_a_module_runs_instead(monkeypatch: pytest.MonkeyPatch):
+    module, fast, x = small()
+    seen: list[torch.Tensor] = []
+    original = nn.Module.__call__
+
+    def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.extend(args)
+        return original(self, *args, **kwargs)
+
+    with monkeypatch.context() as context:
+        context.setattr(nn.Module, "__call__", noting)
+        fast(x)
+        assert seen[0] is x
+    module._compiled_call_impl = lambda x: x + 1
+    assert torch.equal(fast(x), x + 1)
+    fast.forward(x)  # takes notice of the attribute
+    assert torch.equal(fast(x), x + 1)
+    module._compiled_call_impl = None
+    agrees(module, fast, x, compiled=None)
+    agrees(module, fast, x)
+
+
+class Called(Small):
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return super().__call__(2 * x)
+
+
+def test_a_call_of_the_class_itself_stays():
+    module = Called().eval()
+    x = image()
+    agrees(module, weft.optimize(module, x, measure=False), x)
 
 
 def test_a_forward_that_was_replaced_inside():

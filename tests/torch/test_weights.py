@@ -328,10 +328,29 @@ def test_another_tensor_of_the_same_memory_is_a_change(monkeypatch: pytest.Monke
     assert watch.changed() == {"head.weight"}
 
 
+@pytest.mark.parametrize("in_c", [True, False])
+@torch.no_grad()
+def test_other_strides_of_the_same_memory_are_a_change(monkeypatch: pytest.MonkeyPatch, in_c: bool):
+    module: Any = nn.Linear(8, 8, bias=False).eval()
+    module.weight.zero_()[1, 3] = 1
+    x = torch.randn(1, 8)
+    fast: Any = weft.optimize(module, x, measure=False)
+    agrees(module, fast, x)
+    if not in_c:
+        monkeypatch.setattr("weft.torch.watch.native", lambda: None)
+        fast.refresh()
+        agrees(module, fast, x, compiled=None)
+    # Address, version, shape and samples are what they were.
+    module.weight.data = module.weight.data.t()
+    agrees(module, fast, x, compiled=None)
+
+
 def test_places_are_found_in_this_process():
     """Where they are not, calls of modules with many weights are slow: that should be known."""
     found = calibration.offsets()
-    assert all(getattr(found, name) >= 0 for name in "impl storage counter end data".split())
+    assert all(
+        getattr(found, name) >= 0 for name in "impl storage counter layout data version".split()
+    )
 
 
 def test_a_copy_is_not_touched_by_its_original():

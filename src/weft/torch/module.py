@@ -146,17 +146,6 @@ def _class(kind: type[nn.Module]) -> type[Optimized]:
         """Prepares the weights anew, after writes that PyTorch does not count."""
         self._weft.refresh()
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # As PyTorch's, which takes longer than all the rest, where that would call only `forward`.
-        if not kwargs and not is_dynamo_compiling() and nn.Module.__call__ is _MODULE_CALL:
-            try:
-                result = self._weft.whole(*args)
-            except AttributeError:  # a replica
-                result = MISS
-            if result is not MISS:
-                return result
-        return kind.__call__(self, *args, **kwargs)
-
     space: dict[str, Any] = {
         "__slots__": (),
         "__module__": kind.__module__,
@@ -166,10 +155,27 @@ def _class(kind: type[nn.Module]) -> type[Optimized]:
     }
     if not hasattr(kind, "refresh"):
         space["refresh"] = refresh
-    if all(getattr(kind, name) is getattr(nn.Module, name) for name in _CALLS):
-        space["__call__"] = call
+    if _calls_plainly(kind):
+        space["__call__"] = _short_call(kind)
     metaclass: Any = type(kind)
     return metaclass(kind.__name__, (Optimized, kind), space)
+
+
+def _short_call(kind: type[nn.Module]) -> Callable[..., Any]:
+    """PyTorch's call of a module, which takes longer than all the rest, where it does no more."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and not is_dynamo_compiling() and nn.Module.__call__ is _MODULE_CALL:
+            try:
+                whole = self._weft.whole
+            except AttributeError:  # a replica
+                whole = _miss
+            result = whole(*args)
+            if result is not MISS:
+                return result
+        return kind.__call__(self, *args, **kwargs)
+
+    return call
 
 
 def _miss(*_: Any) -> Any:
@@ -372,13 +378,29 @@ class Optimization:
 
 
 def _without_hooks(module: nn.Module) -> nn.Module:
-    """The same module without the hooks on it, which are run around compiled code."""
-    if not any(module.__dict__[name] for name in HOOKS):
+    """The same module without what is around its forward, which runs around compiled code."""
+    kind = _called_plainly(type(module))
+    if kind is type(module) and not any(module.__dict__[name] for name in HOOKS):
         return module
-    bare = object.__new__(type(module))
+    bare = object.__new__(kind)
     empty = {name: type(module.__dict__[name])() for name in HOOKS}
     object.__setattr__(bare, "__dict__", {**module.__dict__, **empty})
     return bare
+
+
+def _calls_plainly(kind: type[nn.Module]) -> bool:
+    """Whether a call of a module is what PyTorch makes it."""
+    return all(getattr(kind, name) is getattr(nn.Module, name) for name in _CALLS)
+
+
+@cache
+def _called_plainly(kind: type[nn.Module]) -> type[nn.Module]:
+    """A class, or one like it whose call is what PyTorch makes it."""
+    if _calls_plainly(kind):
+        return kind
+    space = {name: getattr(nn.Module, name) for name in _CALLS}
+    metaclass: Any = type(kind)
+    return metaclass(kind.__name__, (kind,), {**space, "__module__": kind.__module__})
 
 
 # --- forks and optimizers ---------------------------------------------------------------------

@@ -34,6 +34,7 @@ from weft.torch.native import (
     native,
     pointers,
 )
+from weft.torch.native.calibration import DIMS
 
 _REGISTERED = ("_parameters", "_buffers", "_modules")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
@@ -138,7 +139,7 @@ def _record(tensor: torch.Tensor) -> tuple[Any, ...]:
     sampled = places(tensor) if start and tensor.numel() else ()
     size = min(4, tensor.element_size())
     samples = tuple(ctypes.string_at(start + at, size) for at in sampled)
-    return tensor._cdata, start, version(tensor), samples
+    return tensor._cdata, start, tensor.stride(), version(tensor), samples
 
 
 class Watch:
@@ -241,7 +242,9 @@ class Watch:
 
 def _describe(weight: Weight, at: Places, tensor: torch.Tensor, calibrated: bool) -> None:
     weight.tensor = id(tensor)
-    weight.calibrated = calibrated and type(tensor) in PLAIN_TENSORS
+    # Of more dimensions sizes and strides lie elsewhere.
+    few = tensor.dim() <= DIMS
+    weight.calibrated = calibrated and few and type(tensor) in PLAIN_TENSORS
     if tensor.numel() and tensor.data_ptr():
         weight.sample_bytes = min(4, tensor.element_size())
         at.bytes[:SAMPLES] = places(tensor)

@@ -24,9 +24,9 @@ import torch
 
 _UNKNOWN = -1
 _ELEMENT = 12345
-_DIMS = 5
+DIMS = 5
 """So many sizes and strides lie in a TensorImpl."""
-LAYOUT = 1 + 2 * _DIMS + 3
+LAYOUT = 2 * DIMS + 4
 """Words: the number of dimensions, sizes, strides, first element, elements, their type."""
 
 
@@ -134,10 +134,7 @@ def _version(read: _Read, trials: list[torch.Tensor], counter: int) -> int:
 
 
 def _layout(read: _Read, base: torch.Tensor) -> int:
-    """Where `LAYOUT` words tell the layout: those before the first element's place, it, and two.
-
-    Where tensors have more dimensions, sizes and strides lie elsewhere, and their address here.
-    """
+    """Where `LAYOUT` words tell the layout: those before the first element's place, it, and two."""
     found: set[int] = set(range(8 * (LAYOUT - 2), 192, 8))
     for first, count in ((_ELEMENT, 777), (_ELEMENT + 1, 1234)):
         part = base[first : first + count]
@@ -146,11 +143,11 @@ def _layout(read: _Read, base: torch.Tensor) -> int:
             for at in found
             if read(part._cdata + at) == first and read(part._cdata + at + 8) == count
         }
-    start = _only(found) - 8 * (1 + 2 * _DIMS)
-    for count in range(_DIMS + 1):
+    start = _only(found) - 8 * (1 + 2 * DIMS)
+    for count in range(DIMS + 1):
         each = torch.empty_strided(tuple(range(3, 3 + count)), tuple(range(2, 2 + count)))
         words = [read(each._cdata + start + 8 * place) for place in range(LAYOUT)]
-        sizes, strides = words[1 : 1 + count], words[1 + _DIMS : 1 + _DIMS + count]
+        sizes, strides = words[1 : 1 + count], words[1 + DIMS : 1 + DIMS + count]
         if (words[0], *sizes, *strides) != (count, *each.shape, *each.stride()):
             raise LookupError("layout")
     return start

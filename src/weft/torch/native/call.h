@@ -55,9 +55,10 @@ typedef struct weft_class {
     void *type;
 } weft_class;
 
-/* The number of dimensions, five sizes, five strides, the first element's place in the storage,
- * the number of elements, and their type. */
-#define WEFT_LAYOUT 14
+/* The number of dimensions, sizes, strides, the first element's place in the storage, the number
+ * of elements, and their type. */
+#define WEFT_DIMS 5
+#define WEFT_LAYOUT (2 * WEFT_DIMS + 4)
 #define WEFT_SAMPLES 4
 
 /* A tensor in main memory: where it lies, its version, and some of its bytes.

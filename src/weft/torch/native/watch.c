@@ -61,9 +61,29 @@ static int same_samples(const weft_weight *weight)
     return differ == 0;
 }
 
-/* The address and the version of a weight, as PyTorch tells them; 0 if it refuses. */
-static int asked(const weft_torch *torch, const weft_weight *weight, const char **data,
-                 uint32_t *version)
+/* What PyTorch tells of a weight. */
+typedef struct told {
+    const char *data;
+    uint32_t version;
+    uint64_t layout[WEFT_LAYOUT];
+} told;
+
+/* Sizes and strides, those of more than WEFT_DIMS dimensions mixed. */
+static void tell_layout(const DLTensor *view, uint64_t *layout)
+{
+    int32_t i;
+    memset(layout, 0, WEFT_LAYOUT * sizeof *layout);
+    layout[0] = (uint64_t)view->ndim;
+    for (i = 0; i < view->ndim; ++i) {
+        uint64_t *const size = &layout[1 + i % WEFT_DIMS];
+        *size = 31 * *size + (uint64_t)view->shape[i];
+        size[WEFT_DIMS] = 31 * size[WEFT_DIMS] + (uint64_t)view->strides[i];
+    }
+    layout[WEFT_LAYOUT - 1] = (uint64_t)view->dtype.code << 8 | view->dtype.bits;
+}
+
+/* Asks PyTorch; 0 if it refuses. */
+static int ask(const weft_torch *torch, const weft_weight *weight, told *found)
 {
     DLTensor view;
     PyObject *number;
@@ -71,14 +91,15 @@ static int asked(const weft_torch *torch, const weft_weight *weight, const char 
         PyErr_Clear();
         return 0;
     }
-    *data = (const char *)view.data + view.byte_offset;
+    found->data = (const char *)view.data + view.byte_offset;
+    tell_layout(&view, found->layout);
     number = PyObject_GetAttr(weight->tensor, torch->version_name);
     if (number == NULL) { /* an inference tensor, which has none */
         PyErr_Clear();
-        *version = 0;
+        found->version = 0;
         return 1;
     }
-    *version = (uint32_t)PyLong_AsLong(number);
+    found->version = (uint32_t)PyLong_AsLong(number);
     Py_DecRef(number);
     return 1;
 }
@@ -110,20 +131,20 @@ static int same_place(const weft_offsets *at, const weft_weight *weight)
            && version_of(at, weight->counter) == weight->version && same_layout(at, weight);
 }
 
-static int same_as_asked(const weft_torch *torch, const weft_weight *weight,
-                         const weft_places *places)
+static int same_as_told(const weft_torch *torch, const weft_weight *weight,
+                        const weft_places *places)
 {
-    const char *data;
-    uint32_t version;
-    return asked(torch, weight, &data, &version) && data == places->data
-           && version == weight->version;
+    told found;
+    return ask(torch, weight, &found) && found.data == places->data
+           && found.version == weight->version
+           && memcmp(found.layout, weight->layout, sizeof found.layout) == 0;
 }
 
 static int same_weight(const weft_torch *torch, const weft_weight *weight,
                        const weft_places *places)
 {
     return (weight->calibrated ? same_place(&torch->at, weight)
-                               : same_as_asked(torch, weight, places))
+                               : same_as_told(torch, weight, places))
            && same_samples(weight);
 }
 
@@ -138,13 +159,17 @@ static void take_place(const weft_offsets *at, weft_weight *weight)
 
 static void take_weight(const weft_torch *torch, weft_weight *weight, weft_places *places)
 {
+    told found;
     int i;
-    if (!asked(torch, weight, &places->data, &weight->version)) {
+    if (!ask(torch, weight, &found)) {
         weight->sample_bytes = 0;
         places->data = NULL;
         weight->calibrated = 0;
         return;
     }
+    places->data = found.data;
+    weight->version = found.version;
+    memcpy(weight->layout, found.layout, sizeof found.layout);
     if (weight->calibrated) {
         take_place(&torch->at, weight);
     }
