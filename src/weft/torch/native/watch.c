@@ -173,7 +173,7 @@ static void take_weight(const weft_torch *torch, weft_weight *weight, weft_place
     if (weight->calibrated) {
         take_place(&torch->at, weight);
     }
-    for (i = 0; i < WEFT_SAMPLES; ++i) {
+    for (i = 0; weight->sample_bytes != 0 && i < WEFT_SAMPLES; ++i) {
         weight->sampled[i] = places->data + places->bytes[i];
         weight->samples[i] = sample(weight, i);
     }
