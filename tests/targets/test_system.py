@@ -138,6 +138,7 @@ def test_tiles_are_those_that_the_system_lets_a_process_use(
     assert runs_here(target("sapphire-rapids")) == allowed
     assert runs_here(target("golden-cove"))
     assert host().cycles(instruction("tilerelease")) == 13
+    assert host().memories[-1].streams == target("golden-cove").memories[-1].streams == 8
 
 
 def test_asking_for_tiles_is_harmless() -> None:

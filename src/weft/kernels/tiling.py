@@ -25,13 +25,15 @@ _PLAIN_VECTORS = (6, 4, 3, 2, 1)
 class LaneBlock:
     """Lanes computed together: ``count`` blocks of vectors of these widths.
 
-    With a ``depth``, every vector holds so many parts of the sum of each lane.
+    With a ``depth``, every vector holds so many parts of the sum of each lane.  The weights of
+    a block lie in so many ``streams``, one after another, each of as many of its lanes.
     """
 
     start: int
     count: int
     widths: tuple[int, ...]
     depth: int = 1
+    streams: int = 1
 
     @property
     def width(self) -> int:

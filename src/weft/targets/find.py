@@ -144,9 +144,15 @@ def _executed_by(machine: Target, core: Target) -> Target:
         # The system hides the core's wider vectors; what instructions take is true without.
         instructions = core.costs.instructions
         return replace(machine, costs=replace(machine.costs, instructions=instructions))
-    rates = {each.name: each.bytes_per_cycle for each in core.memories}
+    known = {each.name: each for each in core.memories}
     memories = tuple(
-        replace(each, bytes_per_cycle=rates.get(each.name) or each.bytes_per_cycle)
+        replace(
+            each,
+            bytes_per_cycle=known[each.name].bytes_per_cycle or each.bytes_per_cycle,
+            streams=known[each.name].streams,
+        )
+        if each.name in known
+        else each
         for each in machine.memories
     )
     return replace(

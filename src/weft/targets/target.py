@@ -80,6 +80,8 @@ class Memory:
         kind: ``cache``, ``ram`` or ``rom``.
         bytes: that it holds; 0 where that is a matter of the board.
         bytes_per_cycle: that one core reads from it; 0 where nobody measured it.
+        streams: in how many streams one core reads it fastest: where prefetchers follow each stream
+            only so far, one alone waits.
         alignment: bytes that it brings together: a line, a bus.
         reach: ``core`` where it belongs to one core, ``cluster`` where a few share it and one may
             use all of it, ``shared`` where all have it.
@@ -93,6 +95,7 @@ class Memory:
     kind: str = "cache"
     bytes: int = 0
     bytes_per_cycle: float = 0.0
+    streams: int = 1
     alignment: int = 64
     reach: str = "core"
     region: bool = False

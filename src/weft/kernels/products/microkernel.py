@@ -107,13 +107,19 @@ class Microkernel(RegisterTile):
         for piece, offset, width in self.block.pieces():
             value = parts.value
             if self.weight:
-                lane = plus(integer(offset), Var(LANE))
-                value = self.parts.with_packed(value, self.weight, self.number, lane)
+                value = self.packed(value, offset)
             value = substitute(value, {**taps, **self.bound(position, offset)})
             place = (position, Var(LANE))
             sum = Binary(combine, Load(f"{self.sums}{piece}", place, dtype), value)
             found.append(self.vector(width, Store(f"{self.sums}{piece}", place, sum)))
         return tuple(found)
+
+    def packed(self, value: Expr, offset: int) -> Expr:
+        """Reads the weights of a vector that begins at a lane of the block."""
+        streams, width = self.block.streams, self.block.width // self.block.streams
+        stream = plus(times(self.number, streams), offset // width)
+        lane = plus(integer(offset % width), Var(LANE))
+        return self.parts.with_packed(value, self.weight, stream, lane)
 
     def reduction(self) -> tuple[Stmt, ...]:
         """The loops over taps and channels."""

@@ -75,6 +75,7 @@ class TileForm:
         positions: of a register tile; vectors: that it has at every position.
         order: of the loop over blocks of lanes.
         ahead: whether the next block's weights are fetched while one is used.
+        streams: so many vectors' weights, or more, are streams of their own.
         depth: parts of a sum in vectors of lanes that do not fill one
             (``weft.kernels.products.reduction_lanes``).
         group: so many positions go through all blocks before the next ones, so that what they
@@ -87,6 +88,7 @@ class TileForm:
     ahead: bool = False
     depth: int = 1
     group: int = 0
+    streams: int = 1
 
     @property
     def name(self) -> str:
@@ -95,7 +97,8 @@ class TileForm:
         order = "" if self.order is Order.OUTERMOST else f"-{self.order.value}"
         ahead = "-ahead" if self.ahead else ""
         group = f"-by{self.group}" if self.group else ""
-        return f"tiled-{self.positions}x{self.vectors}{depth}{order}{group}{ahead}"
+        streams = f"-in{self.streams}" if self.streams > 1 else ""
+        return f"tiled-{self.positions}x{self.vectors}{depth}{order}{group}{streams}{ahead}"
 
 
 _Inside: TypeAlias = Callable[[Expr | None, int, bool], tuple[Stmt, ...]]
@@ -276,9 +279,10 @@ def packed_weight(parts: Contraction, block: LaneBlock, name: str) -> tuple[Buff
     width = block.width if depth == 1 else vectors_of(block, lanes) * lanes // depth
     pairs = parts.pairs is not None
     depth = parts.pairs.depth if parts.pairs else depth
-    packing = Packing(weight.shape, axis, order, block.start, block.count, width, depth, pairs)
+    count, width = block.count * block.streams, width // block.streams
+    packing = Packing(weight.shape, axis, order, block.start, count, width, depth, pairs)
     others[-1] //= depth
-    shape = (block.count, *others, *((width, depth) if pairs else (width * depth,)))
+    shape = (count, *others, *((width, depth) if pairs else (width * depth,)))
     buffer = Buffer(name, weight.dtype, shape)
     return buffer, Operand(parts.task.value_of(parts.weight), packing)
 
@@ -328,7 +332,14 @@ def form_blocks(parts: Contraction, form: TileForm) -> list[LaneBlock]:
     deep = deep_blocks(extent, lanes, form.depth, MOST_DEEP) if form.depth > 1 else []
     if deep:
         extent -= sum(block.width for block in deep)
-    return slender(blocks_of(extent, lanes, form.vectors), form.vectors) + deep
+    found = slender(blocks_of(extent, lanes, form.vectors), form.vectors)
+    return [_in_streams(block, form.streams) for block in found] + deep
+
+
+def _in_streams(block: LaneBlock, streams: int) -> LaneBlock:
+    """A block in so many streams, if its vectors are alike and share them evenly."""
+    even = len({*block.widths}) == 1 and len(block.widths) % streams == 0
+    return replace(block, streams=streams) if even else block
 
 
 def positions_of(parts: Contraction, form: TileForm, block: LaneBlock) -> int:
@@ -348,7 +359,19 @@ def usual_form(parts: Contraction) -> TileForm:
     order = Order.TILES if parts.weight and slides_afar(parts) else order
     ahead = fetches_ahead(parts, vectors)
     group = row_group(parts, positions, vectors)
-    return TileForm(positions, vectors, order, ahead, group=group)
+    streams = 1 if ahead else streams_of(parts, positions, vectors)
+    return TileForm(positions, vectors, order, ahead, group=group, streams=streams)
+
+
+def streams_of(parts: Contraction, positions: int, vectors: int) -> int:
+    """In how many streams a product with one vector reads weights that no own cache holds."""
+    target = parts.task.target
+    if positions > 1 or not (parts.weight and target.caches) or parts.pairs or parts.slide:
+        return 1
+    weight = next(each for each in parts.task.inputs if each.name == parts.weight)
+    if weight.dtype.bytes * prod(weight.shape) <= target.caches[-1]:
+        return 1
+    return min(target.memories[-1].streams, vectors)
 
 
 def slides_afar(parts: Contraction) -> bool:

@@ -103,12 +103,15 @@ def forms(parts: Contraction) -> Iterator[TileForm]:
     count = -(-parts.lane_extent // lane_count(parts))
     for positions, vectors in shapes(parts, count):
         ahead = tiled.fetches_ahead(parts, vectors)
-        form = replace(usual, positions=positions, vectors=vectors, ahead=ahead)
+        streams = 1 if ahead else tiled.streams_of(parts, positions, vectors)
+        form = replace(usual, positions=positions, vectors=vectors, ahead=ahead, streams=streams)
         yield form
+        if streams > 1:
+            yield replace(form, streams=1)
         several = blocks_of(parts.lane_extent, lane_count(parts), vectors)[0].count > 1
         if not parts.weight or not several:
             continue
-        yield replace(form, ahead=not ahead)
+        yield replace(form, ahead=not ahead, streams=1)
         if parts.tile is not None:
             yield replace(form, order=Order.TILES, group=0)
             if parts.outer:
@@ -120,7 +123,7 @@ def deep_forms(parts: Contraction) -> Iterator[TileForm]:
     axis, lanes = deep_axis(parts), lane_count(parts)
     if axis is None or (parts.tile is not None and not is_product(parts)):
         return
-    usual = replace(usual_form(parts), group=0)
+    usual = replace(usual_form(parts), group=0, streams=1)
     for depth in dict.fromkeys((2, lanes)):
         if not 1 < depth <= min(lanes, axis.extent):
             continue
