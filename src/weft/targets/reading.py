@@ -279,7 +279,7 @@ def _of_memories(made: Target) -> Iterator[str]:
         if each.reach not in REACHES:
             yield f"{where}.reach must be {', '.join(REACHES)}, but is {each.reach!r}"
         if each.bytes < 0 or each.streams < 1 or not 0 <= each.bytes_per_cycle < float("inf"):
-            yield f"{where}: what it holds and brings must not be negative, its streams one or more"
+            yield f"{where}: bytes and rates must not be negative, and streams at least 1"
         if each.alignment < 1 or each.alignment & (each.alignment - 1):
             yield f"{where}.alignment must be a power of two, but is {each.alignment}"
         if each.kind == "cache" and not (each.bytes and each.bytes_per_cycle):

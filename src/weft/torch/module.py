@@ -189,7 +189,7 @@ class Optimization:
         module: as it was given.
         settings: how it is compiled.
         call: runs flat positional arguments, or gives ``MISS``.
-        whole: the same in place of the module's ``__call__``, with all that PyTorch does there.
+        whole: the same in place of the module's ``__call__``; ``MISS`` where that would call hooks.
     """
 
     def __init__(self, module: nn.Module, settings: Settings) -> None:

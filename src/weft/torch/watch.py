@@ -170,7 +170,7 @@ class Watch:
             self._lay_out(library)
 
     def hooks(self) -> list[Mapping[Any, Any]]:
-        """What PyTorch calls around the module's forward, as far as it may be empty or not."""
+        """The dicts of what PyTorch calls around the module's forward."""
         every = nn.modules.module
         return [
             *GLOBAL_HOOKS,

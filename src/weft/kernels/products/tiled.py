@@ -75,7 +75,7 @@ class TileForm:
         positions: of a register tile; vectors: that it has at every position.
         order: of the loop over blocks of lanes.
         ahead: whether the next block's weights are fetched while one is used.
-        streams: so many vectors' weights, or more, are streams of their own.
+        streams: in how many the weights of a block of lanes lie (`LaneBlock`).
         depth: parts of a sum in vectors of lanes that do not fill one
             (``weft.kernels.products.reduction_lanes``).
         group: so many positions go through all blocks before the next ones, so that what they
