@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -141,9 +142,13 @@ def test_ellipses_are_the_only_freedom():
 
 def test_the_reference_of_the_command_line_is_complete():
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    for name, command in main.commands.items():
+    context = click.Context(main)
+    for name in main.list_commands(context):
         assert f"`weft {name}`" in text
         shown = CliRunner().invoke(main, [name, "--help"]).output
+        command = main.get_command(context, name)
+        assert command is not None
+        assert command.name == name
         assert command.help
         assert "Usage" in shown
     for option in ("--input", "--batch", "--constant", "--target", "--json", "--svg", "--diff"):

@@ -118,7 +118,10 @@ def unlisted() -> set[str]:
 
 def _writing(found: click.Command, name: str) -> Iterator[str]:
     if isinstance(found, click.Group):
-        for each, inner in found.commands.items():
+        context = click.Context(found)
+        for each in found.list_commands(context):
+            inner = found.get_command(context, each)
+            assert inner is not None
             yield from _writing(inner, f"{name} {each}".strip())
     for option in found.params:
         if isinstance(option.type, click.Path) and not option.type.exists:

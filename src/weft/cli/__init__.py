@@ -1,7 +1,7 @@
 """The command line: ``weft COMMAND``.
 
 Only this package prints.  Results go to the standard output, progress and errors to the
-standard error.  Exit codes are those of ``weft.cli.common.Exit``.
+standard error.  Exit codes are those of ``weft.cli.output.Exit``.
 """
 
 import sys

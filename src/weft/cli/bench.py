@@ -50,7 +50,7 @@ def _cells(what: str, timing: Timing, macs: int) -> tuple[str, ...]:
     )
 
 
-@click.command(short_help="Measure the latency of one run.")
+@click.command()
 @model_options
 @click.option(
     "--seconds",

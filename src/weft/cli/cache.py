@@ -79,7 +79,7 @@ def _age(seconds: float) -> str:
     return "now"
 
 
-@click.command(short_help="List or prune cached builds.")
+@click.command()
 @click.option("--prune", is_flag=True, help="Remove the least recently used entries ...")
 @click.option("--keep", default="0", help="... until at most this much is left, such as 200M.")
 @wide_option

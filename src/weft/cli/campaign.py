@@ -26,7 +26,7 @@ from weft.pictures.file import write_picture
 from weft.recipes import parse_steps
 
 
-@click.command(short_help="Measure how often predictions change over many variants of the weights.")
+@click.command()
 @model_options
 @click.argument("step", nargs=-1, required=True, metavar="RECIPE [KEY=VALUE[,VALUE]...]...")
 @click.option(

@@ -27,7 +27,7 @@ from weft.options import Options
 from weft.pictures.file import write_picture
 
 
-@click.command(short_help="Compare variants of a network by size, memory, time and accuracy.")
+@click.command()
 @click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @shapes_option
 @rounding_option

@@ -15,7 +15,7 @@ from weft.export.package import WeightsPlace
 from weft.options import Options
 
 
-@click.command(short_help="Write a C library with CMake package, weights and examples.")
+@click.command()
 @model_options
 @options(
     "target",

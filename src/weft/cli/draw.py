@@ -51,7 +51,7 @@ def svg_option(help: str) -> Callable[[Function], Function]:
     return click.option("--svg", type=NEW_FILE, callback=_svg, help=help)
 
 
-@click.command(short_help="Draw the graph after any pass, or the plan.")
+@click.command()
 @model_options
 @output_option("The file: .svg, .png, .html (interactive), or .dot for Graphviz.", required=True)
 @click.option(

@@ -21,7 +21,7 @@ from weft.targets.boards import board as find_board
 from weft.targets.boards import flash_bytes, ram_bytes
 
 
-@click.command(short_help="Write C with Makefile, self-test, memory map and report.")
+@click.command()
 @model_options
 @click.option(
     "--style",

@@ -36,7 +36,7 @@ def _figures(layer: LayerStats, names: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-@click.command(short_help="List operations, parameters and bytes of every layer.")
+@click.command()
 @model_options
 @click.option("--raw", is_flag=True, help="Use the imported model, before any rewriting.")
 @wide_option

@@ -60,9 +60,7 @@ def _of_op(
     return api.Net(example_graph(op, element, types, parse_attributes(attributes)))
 
 
-@click.command(
-    short_help="List alternative kernels for an op or a layer, and why others do not apply."
-)
+@click.command()
 @click.argument("what", required=False)
 @click.argument("attributes", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option(

@@ -4,63 +4,58 @@ from __future__ import annotations
 
 import sys
 import traceback
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
 
-from weft.cli import (
-    bench,
-    cache,
-    campaign,
-    compare,
-    deploy,
-    draw,
-    export,
-    figures,
-    impls,
-    plan,
-    plugin,
-    precision,
-    quantize,
-    query,
-    recipes,
-    run,
-    show,
-    tables,
-    tune,
-    verify,
-)
 from weft.cli.output import CommandState, Exit, show_error
 from weft.errors import InternalError, UserError
 
-COMMANDS = (
-    show.show,
-    draw.draw,
-    query.query,
-    recipes.apply_command,
-    quantize.quantize,
-    precision.precision,
-    figures.stats,
-    plan.plan,
-    impls.impls,
-    export.export,
-    deploy.deploy,
-    run.run,
-    verify.verify,
-    bench.bench,
-    tune.tune,
-    compare.compare,
-    campaign.campaign,
-    cache.cache,
-    tables.ops,
-    tables.rules,
-    recipes.recipes,
-    tables.targets,
-    tables.exports,
-    tables.datasets,
-    plugin.plugin,
-)
+COMMANDS = {
+    "show": ("show.show", "Print the graph after any pass, the kernels, or the C."),
+    "draw": ("draw.draw", "Draw the graph after any pass, or the plan."),
+    "query": ("query.query", "Find matches of a query in the graph."),
+    "apply": ("recipes.apply_command", "Apply recipes to the graph and write it."),
+    "quantize": (
+        "quantize.quantize",
+        "Quantize a float model with samples, and report on each layer.",
+    ),
+    "precision": ("precision.precision", "Report what bfloat16 or float16 does to each layer."),
+    "stats": ("figures.stats", "List operations, parameters and bytes of every layer."),
+    "plan": ("plan.plan", "Plan steps, kernels and memory for a target."),
+    "impls": (
+        "impls.impls",
+        "List alternative kernels for an op or a layer, and why others do not apply.",
+    ),
+    "export": ("export.export", "Write C with Makefile, self-test, memory map and report."),
+    "deploy": ("deploy.deploy", "Write a C library with CMake package, weights and examples."),
+    "run": ("run.run", "Run a model on arrays or images."),
+    "verify": ("verify.verify", "Compare every step with the model's framework or the reference."),
+    "bench": ("bench.bench", "Measure the latency of one run."),
+    "tune": ("tune.tune", "Measure the fastest kernels for each layer."),
+    "compare": (
+        "compare.compare",
+        "Compare variants of a network by size, memory, time and accuracy.",
+    ),
+    "campaign": (
+        "campaign.campaign",
+        "Measure how often predictions change over many variants of the weights.",
+    ),
+    "cache": ("cache.cache", "List or prune cached builds."),
+    "ops": ("tables.ops", "List the ops."),
+    "rules": ("tables.rules", "List the rewrite rules."),
+    "recipes": ("recipes.recipes", "List the recipes for `weft apply`."),
+    "targets": ("tables.targets", "List the supported target machines."),
+    "exports": ("tables.exports", "List the additional exports of `weft export`."),
+    "datasets": ("tables.datasets", "List the data sets."),
+    "plugin": ("plugin.plugin", "List plugins, or create one."),
+}
+"""Of each command, in the order of the list: where in this package it is, and what is said of it.
+
+A module is imported when its command runs, so that none waits for what the others need.
+"""
 
 
 class Commands(click.Group):
@@ -68,7 +63,19 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""
-        return list(self.commands)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, from its module; nothing where there is none of the name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name][0].split(".")
+        return getattr(import_module(f"weft.cli.{module}"), attribute)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of the commands; imports none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, told) for name, (_, told) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
@@ -116,7 +123,3 @@ def _version() -> str:
 def main(ctx: click.Context) -> None:
     """Compiles neural networks into plain, dependency-free C."""
     ctx.obj = CommandState()
-
-
-for command in COMMANDS:
-    main.add_command(command)

@@ -45,7 +45,7 @@ def _step(row: Row, names: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-@click.command(short_help="Plan steps, kernels and memory for a target.")
+@click.command()
 @model_options
 @options(
     "target",

@@ -37,7 +37,7 @@ TABLES: tuple[Table[Any], ...] = (
 """What plugins can add to, one table for each kind."""
 
 
-@click.group(short_help="List plugins, or create one.")
+@click.group()
 def plugin() -> None:
     """Manages plugins: parts of Weft in other packages; see docs/plugins.md.
 

@@ -11,7 +11,7 @@ from weft.cli.output import CommandState, say, table, working, write_json
 from weft.options import Options
 
 
-@click.command(short_help="Report what bfloat16 or float16 does to each layer.")
+@click.command()
 @model_options
 @click.option(
     "--samples",

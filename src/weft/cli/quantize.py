@@ -42,7 +42,7 @@ def _bits_by_layer(texts: tuple[str, ...]) -> dict[str, int]:
     return found
 
 
-@click.command(short_help="Quantize a float model with samples, and report on each layer.")
+@click.command()
 @model_options
 @click.option(
     "--samples",

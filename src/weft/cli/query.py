@@ -49,7 +49,7 @@ def _names(match: Match, names: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {told[name]}" for name in sorted(told))
 
 
-@click.command(short_help="Find matches of a query in the graph.")
+@click.command()
 @model_options
 @click.argument("text")
 @click.option(

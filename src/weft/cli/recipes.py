@@ -35,7 +35,7 @@ def _record(recipe: Recipe) -> dict[str, object]:
     }
 
 
-@click.command(short_help="List the recipes for `weft apply`.")
+@click.command()
 @click.argument("name", required=False)
 @wide_option
 @json_option
@@ -68,7 +68,7 @@ def _describe(recipe: Recipe) -> None:
         table(("parameter", "is", "default", "what"), rows, (), prose=True)
 
 
-@click.command(name="apply", short_help="Apply recipes to the graph and write it.")
+@click.command(name="apply")
 @model_options
 @click.argument("steps", nargs=-1, required=True, metavar="NAME [KEY=VALUE]... ...")
 @click.option(

@@ -70,7 +70,7 @@ def _described(name: str, array: np.ndarray, labels: Sequence[str]) -> list[str]
     return [*lines, f"  least {wide.min():.6g}, mean {wide.mean():.6g}, most {wide.max():.6g}"]
 
 
-@click.command(short_help="Run a model on arrays or images.")
+@click.command()
 @model_options
 @data_argument
 @click.option("--random", "chance", is_flag=True, help="Use random inputs instead of files.")

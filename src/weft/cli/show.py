@@ -51,7 +51,7 @@ def graphs(graph: Graph, target: str = "host") -> Iterator[tuple[str, Graph]]:
     yield EXPANDED, tidy(expand(use_natives(graph, target), OPS))
 
 
-@click.command(short_help="Print the graph after any pass, the kernels, or the C.")
+@click.command()
 @model_options
 @options("target", "flavour", flavour="With --after c: c89, c99 or gnu.")
 @click.option(

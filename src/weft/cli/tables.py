@@ -34,7 +34,7 @@ def _op(op: Op) -> dict[str, str | bool]:
     }
 
 
-@click.command(short_help="List the ops.")
+@click.command()
 @wide_option
 @json_option
 @click.pass_obj
@@ -53,7 +53,7 @@ def ops(state: CommandState) -> None:
     table(("op", "computed", "what"), rows, (), prose=True)
 
 
-@click.command(short_help="List the rewrite rules.")
+@click.command()
 @wide_option
 @json_option
 @click.pass_obj
@@ -82,7 +82,7 @@ def _listed(state: CommandState, parts: Table[Any], heading: str) -> None:
     table((heading, "what"), [(each["name"], each["doc"]) for each in found], (), prose=True)
 
 
-@click.command(short_help="List the additional exports of `weft export`.")
+@click.command()
 @wide_option
 @json_option
 @click.pass_obj
@@ -91,7 +91,7 @@ def exports(state: CommandState) -> None:
     _listed(state, EXPORTS, "export")
 
 
-@click.command(short_help="List the data sets.")
+@click.command()
 @wide_option
 @json_option
 @click.pass_obj
@@ -112,7 +112,7 @@ def _target(name: str, machine: Target) -> dict[str, Any]:
     return {**record, **own}
 
 
-@click.command(short_help="List the supported target machines.")
+@click.command()
 @click.argument("name", required=False)
 @wide_option
 @json_option

@@ -111,7 +111,7 @@ def _summary(found: Tuning) -> str:
     return "\n".join(lines)
 
 
-@click.command(short_help="Measure the fastest kernels for each layer.")
+@click.command()
 @model_options
 @options(
     "threads",

@@ -88,7 +88,7 @@ def _one_by_one(
     return compare_rounded(model.net, inputs, expected, options)
 
 
-@click.command(short_help="Compare every step with the model's framework or the reference.")
+@click.command()
 @model_options
 @data_argument
 @seed_option("Seed of random inputs for inputs without data.")
