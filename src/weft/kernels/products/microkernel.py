@@ -280,31 +280,49 @@ class Microkernel(RegisterTile):
         return (self.over(live[0], live[-1] + 1, body),)
 
     def prefetches(self, taps: Mapping[str, Expr]) -> tuple[Stmt, ...]:
-        """Hints for the weights that come after those of this tile, as far into them."""
+        """Hints for the weights that come after those of this tile, as far into them.
+
+        Where several tiles use the same weights each fetches its part of the next ones, evenly
+        over its steps: all at once they would come faster than memory brings them, and the
+        hints of all other tiles would be for nothing.
+        """
         if not self.ahead:
             return ()
         assert self.parts.reduce is not None
-        size, width = dtype_of(self.parts.reduce.value).bytes, self.parts.task.target.line
-        size = self.parts.pairs.lane_bytes if self.parts.pairs else size
-        lines = list(dict.fromkeys(offset * size // width for _, offset, _ in self.block.pieces()))
+        pairs, target = self.parts.pairs, self.parts.task.target
+        size = pairs.lane_bytes if pairs else dtype_of(self.parts.reduce.value).bytes
+        line, width = max(1, target.line // size), self.block.width
         turn, turns = self.share
-        own, odd = divmod(len(lines), turns)
-        if odd or self.block.width * size % width:
-            # Lines that rows begin within cannot be counted through the slab.
-            turn, own = integer(0), len(lines)
-        found: list[Stmt] = []
+        own = -(-width // turns)
+        own = own if own < line else -(-own // line) * line
         index = self.parts.packed_index(self.number, integer(0))
-        if own < len(lines):
-            # Turn after turn has its part of the slab: memory is fastest read in order.
-            (axis,) = self.parts.reduce.axes
-            turn = plus(times(turn, axis.extent), index[-2])
-            index = (*index[:-2], integer(0), integer(0))
-        for line in range(own):
-            index = (*index[:-1], times(plus(times(turn, own), line), width // size))
-            ahead = [self.ahead.get(place, part) for place, part in enumerate(index)]
+        place = max(self.ahead) + 1
+        extents = {axis.var: axis.extent for axis in self.parts.reduce.axes}
+        steps = [
+            extents.get(part.name) if isinstance(part, Var) else None for part in index[place:-1]
+        ]
+        offsets: list[Expr]
+        if own >= width or None in steps:
+            starts = dict.fromkeys(offset // line * line for _, offset, _ in self.block.pieces())
+            offsets = [integer(start) for start in starts]
+        else:
+            # Turn after turn has its part: memory is fastest read in order.
+            first, step = times(turn, own), integer(0)
+            if own * turns > width:
+                first = Binary("min", first, integer(width - own))
+            for part, extent in zip(index[place:-1], steps, strict=True):
+                first, step = times(first, extent or 1), plus(times(step, extent or 1), part)
+            start = plus(first, times(step, own))
+            offsets = [plus(start, offset) for offset in range(0, own, line)]
+            index = (*index[:place], *(integer(0) for _ in steps), integer(0))
+        found: list[Stmt] = []
+        for offset in offsets:
+            at = {**self.bound(integer(0), 0), **taps}
+            ahead = [
+                self.ahead.get(place, part) for place, part in enumerate((*index[:-1], offset))
+            ]
             # Where groups are the tile, the weights depend on it too: those of its first.
-            ahead += [integer(0)] * bool(self.parts.pairs)
-            at = {**self.bound(integer(0), line * width // size), **taps}
+            ahead += [integer(0)] * bool(pairs)
             found.append(Prefetch(self.weight, tuple(substitute(part, at) for part in ahead)))
         return tuple(found)
 

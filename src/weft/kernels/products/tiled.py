@@ -53,7 +53,7 @@ MOST_TILES = 256
 MANY_GROUPS = 4
 """Groups of positions from which on the caches are too small for all of them."""
 FEW_TILES = 8
-"""Tiles of two sizes that are one loop, for threads to share."""
+"""Tiles of two sizes that are one loop, for threads to share, even where weights are none."""
 
 
 class Order(Enum):
@@ -101,10 +101,14 @@ class TileForm:
         return f"tiled-{self.positions}x{self.vectors}{depth}{order}{group}{streams}{ahead}"
 
 
-_Inside: TypeAlias = Callable[[Expr | None, int, bool], tuple[Stmt, ...]]
-"""``inside(origin, size, clear)``: the statements of a register tile."""
+_Share: TypeAlias = tuple[Expr, int]
+"""Which of how many tiles that use the same weights one is."""
+_Inside: TypeAlias = Callable[[Expr | None, int, bool, _Share], tuple[Stmt, ...]]
+"""``inside(origin, size, clear, share)``: the statements of a register tile."""
 _Weight: TypeAlias = tuple[str, str]
 """Packed parameters: of a block, and of what its deep vectors leave over."""
+ALONE: _Share = (integer(0), 1)
+"""No other tile uses the same weights."""
 
 
 @dataclass
@@ -170,11 +174,12 @@ class TileWriter:
         """All outputs of the lanes of a block, one block after another."""
         first, number = _place(block)
         positions = positions_of(self.parts, self.form, block)
-        few = block.count > 1
+        several = block.count > 1
         inside = partial(self.tile, block, first, number, weight)
-        if few and self.form.group:
+        if several and self.form.group:
             return self.outer(self.groups(block, inside, positions))
-        inner = self.tiles(inside, positions, few)
+        around = self.parts.outer if self.form.order is Order.OUTERMOST else ()
+        inner = self.tiles(inside, positions, around, several)
         if block.count == 1:
             return self.outer(inner)
         if self.form.order is Order.ROWS:
@@ -194,7 +199,7 @@ class TileWriter:
         found: list[Stmt] = []
         if count > 1:
             origin = plus(times(place, first.size), first.start)
-            inner = inside(origin, first.size, True)
+            inner = inside(origin, first.size, True, (Var("tile"), each))
             tiles = for_range("tile", each, inner, LoopKind.PARALLEL)
             inner = (_over(block, (tiles,)),)
             found.append(for_range("group", count - 1, inner, LoopKind.PARALLEL))
@@ -210,38 +215,61 @@ class TileWriter:
         origin: Expr | None,
         size: int,
         clear: bool,
+        share: _Share,
     ) -> tuple[Stmt, ...]:
-        """One tile of positions for all lanes."""
+        """One tile of positions for all lanes; so no other one uses weights right after it."""
+        del share
         found: list[Stmt] = []
         for block, weight in zip(blocks, weights, strict=True):
             first, number = _place(block)
-            inner = self.tile(block, first, number, weight, origin, size, clear)
+            inner = self.tile(block, first, number, weight, origin, size, clear, ALONE)
             found += inner if block.count == 1 else (_over(block, inner),)
         return tuple(found)
 
-    def tiles(self, inside: _Inside, positions: int, one: bool = False) -> tuple[Stmt, ...]:
-        """All tiles of so many positions; ``one`` asks for one loop, if they are few."""
+    def tiles(
+        self,
+        inside: _Inside,
+        positions: int,
+        around: Sequence[Axis] = (),
+        one: bool = False,
+    ) -> tuple[Stmt, ...]:
+        """All tiles of so many positions.
+
+        Args:
+            inside: writes one.
+            positions: of a tile.
+            around: loops around the tiles in which the same weights are used.
+            one: asks for one loop, so that weights come once for tiles of both sizes.
+        """
         axis = self.parts.tile
         if axis is None:
-            return inside(None, 1, True)
+            return inside(None, 1, True, _share(integer(0), 1, around))
         tiles = _tiles(self.parts, axis, positions)
         total = sum(tile.count for tile in tiles)
-        if one and len(tiles) == 2 and total <= FEW_TILES and not self.parts.tile_guards:
-            return (_one_loop(inside, *tiles),)
-        return self.cut(tiles, inside)
+        joins = one and len(tiles) == 2 and not self.parts.tile_guards
+        if joins and (self.parts.weight or total <= FEW_TILES):
+            large, small = tiles
+            return (_one_loop(inside, large, small, around),)
+        return self.cut(tiles, inside, around)
 
     @staticmethod
-    def cut(tiles: Sequence[Tile], inside: _Inside) -> tuple[Stmt, ...]:
+    def cut(
+        tiles: Sequence[Tile], inside: _Inside, around: Sequence[Axis] = ()
+    ) -> tuple[Stmt, ...]:
         """Tiles one after another."""
         found: list[Stmt] = []
+        total, done = sum(tile.count for tile in tiles), 0
         for tile in tiles:
             if tile.count == 1:
-                found += inside(integer(tile.start), tile.size, False)
+                share = _share(integer(done), total, around)
+                found += inside(integer(tile.start), tile.size, False, share)
             else:
                 origin = plus(times(Var("tile"), tile.size), tile.start)
-                inner = inside(origin, tile.size, True)
+                share = _share(plus(Var("tile"), done), total, around)
+                inner = inside(origin, tile.size, True, share)
                 count = integer(tile.count)
                 found.append(For("tile", integer(0), count, inner, LoopKind.PARALLEL))
+            done += tile.count
         return tuple(found)
 
     def tile(
@@ -253,6 +281,7 @@ class TileWriter:
         origin: Expr | None,
         size: int,
         clear: bool,
+        share: _Share,
     ) -> tuple[Stmt, ...]:
         """One register tile: accumulate, then store."""
         weight, rest = weights
@@ -262,7 +291,7 @@ class TileWriter:
         fetches = self.form.ahead and weight and block.count > 1
         ahead = {0: following(number, block.count)} if fetches else {}
         kind = PairCell if self.parts.pairs else Microkernel
-        cell = kind(self.parts, block, first, number, weight, origin, size, clear, ahead)
+        cell = kind(self.parts, block, first, number, weight, origin, size, clear, ahead, share)
         return cell.statements()
 
 
@@ -299,16 +328,29 @@ def _tiles(parts: Contraction, axis: Axis, positions: int) -> list[Tile]:
     return tiles_of(axis.extent, positions, parts.tile_guards, taps, MOST_TILES, unit)
 
 
-def _one_loop(inside: _Inside, large: Tile, small: Tile) -> Stmt:
+def _share(place: Expr, total: int, around: Sequence[Axis]) -> _Share:
+    """Which of all tiles one is, those of the loops around it counted."""
+    before: Expr = integer(0)
+    for axis in around:
+        before = plus(times(before, axis.extent), Var(axis.var))
+    return plus(times(before, total), place), total * prod(axis.extent for axis in around)
+
+
+def _one_loop(inside: _Inside, large: Tile, small: Tile, around: Sequence[Axis]) -> Stmt:
     """Tiles of two sizes in one loop, so that threads can share few blocks of lanes evenly."""
-    origins = [
-        plus(times(Var("tile"), each.size), each.start - before * each.size)
+    count = large.count + small.count
+    share = _share(Var("tile"), count, around)
+    bodies = [
+        inside(
+            plus(times(Var("tile"), each.size), each.start - before * each.size),
+            each.size,
+            True,
+            share,
+        )
         for each, before in ((large, 0), (small, large.count))
     ]
-    first = Binary("lt", Var("tile"), integer(large.count))
-    body = If(first, inside(origins[0], large.size, True), inside(origins[1], small.size, True))
-    count = integer(large.count + small.count)
-    return For("tile", integer(0), count, (body,), LoopKind.PARALLEL)
+    body = If(Binary("lt", Var("tile"), integer(large.count)), *bodies)
+    return For("tile", integer(0), integer(count), (body,), LoopKind.PARALLEL)
 
 
 def _over(block: LaneBlock, body: tuple[Stmt, ...]) -> Stmt:
