@@ -103,6 +103,8 @@ def reducing(draw: st.DrawFn) -> tuple[Net, str]:
         x = net.op(before, x, perm=tuple(draw(st.permutations(range(len(shape))))))
     elif before:
         x = net.op(before, x)
+    if op == "GroupNormalization":
+        assume(net.shape(x)[1] % 2 == 0)
     if op.endswith("Normalization"):
         y = norm(net, op, x, axis)
     elif op.startswith("Reduce"):
