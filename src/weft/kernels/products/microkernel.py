@@ -280,41 +280,17 @@ class Microkernel(RegisterTile):
         return (self.over(live[0], live[-1] + 1, body),)
 
     def prefetches(self, taps: Mapping[str, Expr]) -> tuple[Stmt, ...]:
-        """Hints for the weights that come after those of this tile, as far into them.
-
-        Where several tiles use the same weights each fetches its part of the next ones, evenly
-        over its steps: all at once they would come faster than memory brings them, and the
-        hints of all other tiles would be for nothing.
-        """
+        """Hints for the weights that come after those of this tile, as far into them."""
         if not self.ahead:
             return ()
-        assert self.parts.reduce is not None
-        pairs, target = self.parts.pairs, self.parts.task.target
-        size = pairs.lane_bytes if pairs else dtype_of(self.parts.reduce.value).bytes
-        line, width = max(1, target.line // size), self.block.width
-        turn, turns = self.share
-        own = -(-width // turns)
-        own = own if own < line else -(-own // line) * line
         index = self.parts.packed_index(self.number, integer(0))
-        place = max(self.ahead) + 1
-        extents = {axis.var: axis.extent for axis in self.parts.reduce.axes}
-        steps = [
-            extents.get(part.name) if isinstance(part, Var) else None for part in index[place:-1]
-        ]
-        offsets: list[Expr]
-        if own >= width or None in steps:
-            starts = dict.fromkeys(offset // line * line for _, offset, _ in self.block.pieces())
-            offsets = [integer(start) for start in starts]
+        first = max(self.ahead) + 1
+        offsets = self.shared_lines(index[first:-1], taps)
+        if offsets:
+            index = (*index[:first], *(integer(0) for _ in index[first:]))
         else:
-            # Turn after turn has its part: memory is fastest read in order.
-            first, step = times(turn, own), integer(0)
-            if own * turns > width:
-                first = Binary("min", first, integer(width - own))
-            for part, extent in zip(index[place:-1], steps, strict=True):
-                first, step = times(first, extent or 1), plus(times(step, extent or 1), part)
-            start = plus(first, times(step, own))
-            offsets = [plus(start, offset) for offset in range(0, own, line)]
-            index = (*index[:place], *(integer(0) for _ in steps), integer(0))
+            starts = (offset // self.line * self.line for _, offset, _ in self.block.pieces())
+            offsets = [integer(start) for start in dict.fromkeys(starts)]
         found: list[Stmt] = []
         for offset in offsets:
             at = {**self.bound(integer(0), 0), **taps}
@@ -322,9 +298,49 @@ class Microkernel(RegisterTile):
                 self.ahead.get(place, part) for place, part in enumerate((*index[:-1], offset))
             ]
             # Where groups are the tile, the weights depend on it too: those of its first.
-            ahead += [integer(0)] * bool(pairs)
+            ahead += [integer(0)] * bool(self.parts.pairs)
             found.append(Prefetch(self.weight, tuple(substitute(part, at) for part in ahead)))
         return tuple(found)
+
+    @property
+    def line(self) -> int:
+        """Lanes whose weights are a line of the caches."""
+        assert self.parts.reduce is not None
+        pairs = self.parts.pairs
+        size = pairs.lane_bytes if pairs else dtype_of(self.parts.reduce.value).bytes
+        return max(1, self.parts.task.target.line // size)
+
+    def shared_lines(self, step: Sequence[Expr], taps: Mapping[str, Expr]) -> list[Expr]:
+        """What this turn fetches at a step, as offsets from the first of the weights.
+
+        Where several tiles use the same weights each fetches its part of the next ones, evenly
+        over its steps and in the order in which they lie: all of them at once would come faster
+        than memory brings them, and the hints of all other tiles would be for nothing.
+
+        Args:
+            step: where the weights of a step lie, one index for each loop.
+            taps: loops that are written out.
+
+        Returns:
+            Nothing where a tile fetches all of them, line for line.
+        """
+        assert self.parts.reduce is not None
+        (turn, turns), width = self.share, self.block.width
+        own = -(-width // turns)
+        own = own if own < self.line else -(-own // self.line) * self.line
+        extents = {axis.var: axis.extent for axis in self.parts.reduce.axes}
+        loops = [part.name for part in step if isinstance(part, Var) and part.name in extents]
+        # Where the innermost loop is written out, neighbouring steps would fetch the same line.
+        if own >= width or not loops or len(loops) < len(step) or loops[-1] in taps:
+            return []
+        first, place = times(turn, own), integer(0)
+        if own * turns > width:
+            first = Binary("min", first, integer(width - own))
+        for var in loops:
+            first = times(first, extents[var])
+            place = plus(times(place, extents[var]), Var(var))
+        start = plus(first, times(place, own))
+        return [plus(start, offset) for offset in range(0, own, self.line)]
 
     def inside(self, place: int, fixed: Mapping[str, int]) -> bool:
         """Whether all guards of these taps hold at a position."""
