@@ -126,7 +126,8 @@ def arrays_of(made: Implementation, memory: dict[str, np.ndarray]) -> list[np.nd
             packing = operand.packing
             wrapped = isinstance(packing, FilterTransform | Encoded)
             inner = packing.packing if wrapped else packing
-            assert array.size == prod(inner.shape)
+            groups = packing.groups if isinstance(packing, FilterTransform) else 1
+            assert array.size == groups * prod(inner.shape)
             array = packing.apply(array)
         found.append(array)
     return found

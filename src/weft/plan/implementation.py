@@ -102,12 +102,15 @@ class FilterTransform:
         matrix: applied along rows and columns.
         square: whether along columns, too.
         beside: points that lie side by side for each lane, if not along columns.
+        groups: the constant's first dimension, which ``packing`` does not know of: the blocks of
+            each group are those of a filter of its own, and follow those of the group before.
     """
 
     packing: Packing
     matrix: tuple[tuple[float, ...], ...]
     square: bool = True
     beside: int = 1
+    groups: int = 1
 
     @property
     def _sides(self) -> int:
@@ -123,6 +126,10 @@ class FilterTransform:
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         """The packed array."""
+        if self.groups > 1:
+            each = replace(self, groups=1)
+            parts = array.reshape(self.groups, *self.packing.shape)
+            return np.concatenate([each.apply(parts[group]) for group in range(self.groups)])
         if not is_known(array):
             return self._recorded(array)
         packed = self._windows(self.packing.apply(array), 2)

@@ -236,7 +236,7 @@ def _beside_direct(conv: Convolution, cost: float) -> float:
 
 def _by_rows(conv: Convolution) -> tuple[Alternative, ...]:
     """Sizes of strips."""
-    image = rows_of_image(conv)
+    image = rows_of_image(conv) if conv.group is None else None
     if image is None:
         return ()
     return tuple(
@@ -271,7 +271,7 @@ def _write(conv: Convolution, outputs: int, tiles: int) -> Implementation:
 def _pooled(
     conv: Convolution, outputs: int, tiles: int, task: Task, link: str
 ) -> Implementation | None:
-    pool = pooling_of(conv, task, link)
+    pool = pooling_of(conv, task, link) if conv.group is None else None
     if pool is None or not pool.fits((outputs, outputs)):
         return None
     return winograd.write(conv, _form(conv, outputs), tiles, pool)
@@ -300,7 +300,7 @@ def generate_by_rows(task: Task, outputs: int) -> Implementation | None:
     conv = square_convolution(task)
     if isinstance(conv, Refusal) or outputs > most_outputs(conv.size, conv.stride):
         return None
-    image = rows_of_image(conv)
+    image = rows_of_image(conv) if conv.group is None else None
     return winograd_rows.write(image, _form(conv, outputs)) if image else None
 
 

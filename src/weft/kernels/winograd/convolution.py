@@ -39,6 +39,8 @@ class Convolution:
         stride: steps from one output to the next.
         dilation: steps from one tap to the next.
         depth: how the window moves through the frames of a volume, if there are any.
+        group: the output axis of groups of channels, each convolved for itself, if there are
+            any; it is the filter's first dimension.
     """
 
     parts: Contraction
@@ -53,6 +55,7 @@ class Convolution:
     stride: int
     dilation: int
     depth: SlidingWindow | None = None
+    group: Axis | None = None
 
     @property
     def sides(self) -> int:
@@ -126,7 +129,8 @@ class Convolution:
 
 
 NOT_SQUARE = Refusal(
-    "it is no convolution of an image by a square window, or one along one axis, over all channels"
+    "it is no convolution of an image by a square window, or one along one axis, over all channels "
+    "of a group"
 )
 
 
@@ -144,8 +148,10 @@ def _recognized(task: Task) -> Convolution | Refusal:
     image = parts.image or parts.narrow_image
     if image is None or parts.reduce.op != "sum":
         return NOT_SQUARE
+    group = None
     if not parts.channels(image):
-        task = _with_channel(parts, image)
+        found = _with_groups(parts, image)
+        task, group = found or (_with_channel(parts, image), None)
         deeper = contraction_of(task)
         task.forget()
         assert isinstance(deeper, Contraction)
@@ -165,12 +171,14 @@ def _recognized(task: Task) -> Convolution | Refusal:
     refusal = _unsuited(down, across, [each for _, each, _ in deep])
     if refusal:
         return refusal
-    weight = parts.weight_index()
+    weight = list(parts.weight_index())
+    if group and weight[0] != Var(group.var):
+        return NOT_SQUARE
     wanted = [Var(tap.var) for _, _, tap in (*sides, *deep)] + [Var(channel.var)]
     places = [place for place, _, _ in sides]
     fixed = [part for place, part in enumerate(image.index) if place not in places]
     moving = {down.out.var, across.out.var, parts.lanes.var}
-    read = sorted(map(str, [*wanted, Var(parts.lanes.var)]))
+    read = sorted(map(str, [*wanted, Var(parts.lanes.var), *([weight[0]] if group else [])]))
     if sorted(map(str, weight)) != read or any(moving & free_vars(part) for part in fixed):
         return NOT_SQUARE
     if not parts.guarded_by_borders([each for _, each, _ in slides]):
@@ -189,7 +197,50 @@ def _recognized(task: Task) -> Convolution | Refusal:
         down.stride,
         down.dilation,
         deep[0][1] if deep else None,
+        group,
     )
+
+
+def _with_groups(parts: Contraction, image: Load) -> tuple[Task, Axis] | None:
+    """The task with two dimensions of channels, groups and those of each, and the groups' axis.
+
+    Nothing where there are none, or where something else reads the image.
+    """
+    task = parts.task
+    groups = [
+        (place, each)
+        for place, each in enumerate(parts.windows_of(image))
+        if each and each.tap and each.taps == each.stride and each.before == 0 == each.behind
+    ]
+    if len(groups) != 1:
+        return None
+    ((place, window),) = groups
+    if window.dilation != 1 or window.out not in parts.outer or window.tap is None:
+        return None
+    if any(each.buffer == image.buffer and each != image for each in loads(task.compute.value)):
+        return None
+    pair = Var(window.out.var), Var(window.tap.var)
+
+    def split(node: Expr) -> Expr:
+        if node == image:
+            return replace(image, index=(*image.index[:place], *pair, *image.index[place + 1 :]))
+        return node
+
+    def cut(buffer: Buffer) -> Buffer:
+        if buffer.name != image.buffer:
+            return buffer
+        shape, steps = buffer.shape, buffer.steps
+        extents = window.out.extent, window.taps
+        each = steps[place] * window.taps, steps[place]
+        return replace(
+            buffer,
+            shape=(*shape[:place], *extents, *shape[place + 1 :]),
+            strides=(*steps[:place], *each, *steps[place + 1 :]),
+        )
+
+    value = map_expr(task.compute.value, split)
+    compute = Compute(task.compute.axes, value)
+    return replace(task, compute=compute, inputs=tuple(map(cut, task.inputs))), window.out
 
 
 def _with_channel(parts: Contraction, image: Load) -> Task:

@@ -129,23 +129,26 @@ class _Writer:
         """The parameter that holds the transformed filters of a group of output channels."""
         conv = self.conv
         name = f"{conv.parts.weight}_{number}" if number else str(conv.parts.weight)
-        filter = conv.filter
-        lane = next(a for a in range(len(filter.shape)) if a not in conv.taps)
+        filter, groups = conv.filter, conv.group.extent if conv.group else 1
+        # Of groups of channels each has filters of its own.
+        skipped = 1 if conv.group else 0
+        size, taps = filter.shape[skipped:], tuple(each - skipped for each in conv.taps)
+        lane = next(a for a in range(len(size)) if a not in taps)
         matrix = tuple(tuple(float(value) for value in row) for row in self.form.filter)
         apart = bool(self.rows)
         depth = depth_of(self.rows) if apart else 1
         packing = Packing(
-            *(filter.shape, lane, conv.taps, group.start, group.count, group.width),
+            *(size, lane, taps, group.start, group.count, group.width),
             *(depth, apart),
             joined=len(conv.taps) - conv.sides,
         )
         steps = conv.steps // depth
-        shape = (group.count, self.points, steps, group.width, *(depth,) * apart)
+        shape = (groups * group.count, self.points, steps, group.width, *(depth,) * apart)
         self.params.append(Buffer(name, filter.dtype, shape))
         self.operands.append(
             Operand(
                 conv.parts.task.value_of(filter.name),
-                FilterTransform(packing, matrix),
+                FilterTransform(packing, matrix, groups=groups),
             )
         )
         return name
@@ -243,13 +246,16 @@ class _Writer:
         """The matrix product of one point, for one group of output channels."""
         parts = self.product_parts(tiles, group.width)
         positions, _ = tile_shape(parts, self.lanes)
-        whole = LaneBlock(0, 1, group.widths)
+        whole, count = LaneBlock(0, 1, group.widths), group.count
+        if self.conv.group:
+            counter = plus(times(Var(self.conv.group.var), count), counter)
+            count *= self.conv.group.extent
         slab = self.conv.steps * group.width * self.conv.filter.dtype.bytes
-        far = prefetches(self.conv.parts.task.target, slab, slab * self.points * group.count)
+        far = prefetches(self.conv.parts.task.target, slab, slab * self.points * count)
         ahead: dict[int, Expr] = {}
         if far:  # After the last point of a group comes the first one of the next.
             number = plus(times(counter, self.points), Var("point"))
-            ahead = {0: integer(0), 1: following(number, self.points * group.count)}
+            ahead = {0: integer(0), 1: following(number, self.points * count)}
         found: list[Stmt] = []
         full, rest = divmod(tiles, positions)
         turns = full + (rest > 0)
