@@ -45,6 +45,7 @@ def transforms(draw: st.DrawFn) -> FilterTransform:
         st.sampled_from(
             [
                 FilterTransform(packing, matrix),
+                FilterTransform(packing, matrix, groups=draw(st.integers(2, 3))),
                 FilterTransform(Packing((*shape[:2], 3), 0, (2, 1), *place), matrix),
                 FilterTransform(replace(packing, order=order), matrix, False, beside),
             ]
@@ -76,6 +77,8 @@ def quarter_sums(draw: st.DrawFn) -> QuarterSums:
 def test_a_recorded_packing_makes_the_same_bits(packing: Any) -> None:
     inner = packing.packing if isinstance(packing, FilterTransform) else packing
     shape = inner.seen if isinstance(inner, Blocking) else inner.shape
+    if isinstance(packing, FilterTransform):
+        shape = (packing.groups, *shape)
     array = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     wanted = packing.apply(array.reshape(-1))
     recorded = packing.apply(as_array(Unknown(array.dtype, (array.size,), "w")))
@@ -84,6 +87,16 @@ def test_a_recorded_packing_makes_the_same_bits(packing: Any) -> None:
         graph_of({"packed": recorded}, "pack"), {"w": array.reshape(-1)}, OPS
     ).values()
     np.testing.assert_array_equal(made, wanted)
+
+
+def test_groups_are_packed_one_after_another():
+    matrix = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.0, 0.0, 1.0))
+    each = FilterTransform(Packing((5, 2, 3, 3), 0, (2, 3, 1), 1, 2, 3), matrix)
+    filters = np.random.default_rng(0).standard_normal((3, 5, 2, 3, 3)).astype(np.float32)
+    packed = replace(each, groups=3).apply(filters)
+    assert packed.shape == (3 * 2, 9, 2, 3)
+    for group, part in enumerate(filters):
+        np.testing.assert_array_equal(packed[2 * group : 2 * group + 2], each.apply(part))
 
 
 def test_filters_are_transformed_without_arrays_of_all_their_intermediates():

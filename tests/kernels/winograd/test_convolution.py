@@ -151,6 +151,43 @@ def test_batches_are_outer_axes() -> None:
     assert [axis.extent for axis in found.outer] == [3]
 
 
+@pytest.mark.parametrize(("channels", "outputs", "groups"), [(4, 8, 2), (12, 6, 3), (10, 70, 2)])
+def test_groups_of_channels_are_convolved_one_by_one(
+    channels: int, outputs: int, groups: int
+) -> None:
+    found = recognised(channels, outputs, groups=groups)
+    assert found is not None
+    assert found.group is not None
+    assert found.group in found.outer
+    assert (found.group.extent, found.channel.extent) == (groups, channels // groups)
+    assert found.parts.lanes is not None
+    assert found.parts.lanes.extent == outputs // groups
+    assert [found.source.shape[place] for place in found.places] == [6, 9, channels // groups]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize(("channels", "made", "groups"), [(24, 36, 3), (10, 70, 2), (66, 66, 2)])
+def test_groups_are_computed_right(
+    channels: int, made: int, groups: int, outputs: int, batch: int
+) -> None:
+    """Also where the last vectors of a group are not whole."""
+    net = Net()
+    x = net.input(batch, channels, 9, 6)
+    task = tasks_of(net, net.op("Relu", net.conv(x, made, groups=groups)), machine="x86-avx512")[0]
+    for tiles in (2, 5):
+        kernel = winograd_choice.generate_as(task, outputs, tiles)
+        assert kernel is not None
+        assert_as_nest(task, kernel)
+
+
+def test_what_else_reads_the_image_of_groups_leaves_it_alone() -> None:
+    net = Net()
+    x = net.input(1, 8, 6, 6)
+    both = net.op("Add", net.conv(x, 8, groups=2), x)
+    assert not any(found_by(square_convolution, task) for task in tasks_of(net, both))
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -162,7 +199,6 @@ def test_batches_are_outer_axes() -> None:
         {"strides": (1, 2)},
         {"dilations": (2, 2), "strides": (2, 2)},
         {"dilations": (1, 2)},
-        {"groups": 2},
         {"groups": 4, "outputs": 4},
         {"outputs": 1},
         {"image": (9,), "kernel": (1,), "pads": (0, 0)},

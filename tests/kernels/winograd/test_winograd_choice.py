@@ -36,13 +36,14 @@ def task_of(
     kernel: int = 3,
     stride: int = 1,
     dilation: int = 1,
+    groups: int = 1,
     **changes: Any,
 ) -> Task:
     """The task of a convolution padded by half its window; nothing is computed."""
     net = Net()
     x = net.input(1, channels, size, size)
     pad = kernel // 2 * dilation
-    made = net.conv(x, outputs, kernel, pad=pad, stride=stride, dilation=dilation)
+    made = net.conv(x, outputs, kernel, pad=pad, stride=stride, dilation=dilation, groups=groups)
     return replace(tasks_of(net, made, machine=machine)[0], **changes)
 
 
@@ -70,6 +71,12 @@ def test_large_images_of_many_channels_go_by_large_tiles() -> None:
 def test_where_transforms_cost_more_than_they_save(sizes: tuple[int, int, int]) -> None:
     assert usual(task_of(*sizes)).startswith("tiled-")
     assert offers(propose, task_of(*sizes))
+
+
+def test_wide_groups_of_large_images_go_by_tiles_and_narrow_ones_do_not() -> None:
+    assert usual(task_of(448, 448, 28, groups=8)).startswith("winograd-f4-")
+    assert usual(task_of(128, 128, 56, groups=32)).startswith("tiled-")
+    assert usual(task_of(1024, 1024, 7, groups=32)).startswith("tiled-")
 
 
 def test_in_float32_tiles_of_any_size_add_no_rounding_to_speak_of() -> None:

@@ -43,8 +43,8 @@ MARGIN = 0.9
 _GROUPED = 3.0
 """How many times as long transforms take where channels are in groups: of few channels at a time.
 
-Measured on an Emerald Rapids for 3x3 windows: with it estimates of 14x14 to 56x56 pixels in groups of
-16 and 56 channels are within 20 % of the times, without it they are down to half of them.
+Measured on an Emerald Rapids for 3x3 windows: with it the estimates of 14x14 to 56x56 pixels in
+groups of 16 and 56 channels are within 20 % of the times, without it down to half of them.
 """
 _WASTE = 1 / 32
 """Of the tiles, so many may be computed twice before blocks become smaller."""
@@ -321,7 +321,7 @@ GENERATOR = Generator(
         "the target has caches",
         "convolution in f32, or of bf16 read so, by a square window of 2x2 or more, or by one "
         "along one axis, with constant filters, its channels "
-        "fastest in the output; by strides of 1 or 2, or dilated, and at least "
+        "fastest in the output, all or in groups; by strides of 1 or 2, or dilated, and at least "
         "two outputs for each transform; through frames of a volume by any taps side by side",
         "borders only where the window leaves the image",
         "transforms that are stored in half precision add no more error than is allowed "

@@ -148,15 +148,7 @@ def _recognized(task: Task) -> Convolution | Refusal:
     image = parts.image or parts.narrow_image
     if image is None or parts.reduce.op != "sum":
         return NOT_SQUARE
-    group = None
-    if not parts.channels(image):
-        found = _with_groups(parts, image)
-        task, group = found or (_with_channel(parts, image), None)
-        deeper = contraction_of(task)
-        task.forget()
-        assert isinstance(deeper, Contraction)
-        parts, image = deeper, deeper.image or deeper.narrow_image
-    assert image is not None
+    parts, image, group = _with_channels(parts, image)
     assert parts.reduce is not None
     assert parts.lanes is not None
     windows, channels = parts.windows_of(image), parts.channels(image)
@@ -199,6 +191,19 @@ def _recognized(task: Task) -> Convolution | Refusal:
         deep[0][1] if deep else None,
         group,
     )
+
+
+def _with_channels(parts: Contraction, image: Load) -> tuple[Contraction, Load, Axis | None]:
+    """The same where one dimension of the image is that of input channels; groups, if there are."""
+    if parts.channels(image):
+        return parts, image, None
+    task, group = _with_groups(parts, image) or (_with_channel(parts, image), None)
+    deeper = contraction_of(task)
+    task.forget()
+    assert isinstance(deeper, Contraction)
+    found = deeper.image or deeper.narrow_image
+    assert found is not None
+    return deeper, found, group
 
 
 def _with_groups(parts: Contraction, image: Load) -> tuple[Task, Axis] | None:
