@@ -53,7 +53,7 @@ MOST_TILES = 256
 MANY_GROUPS = 4
 """Groups of positions from which on the caches are too small for all of them."""
 FEW_TILES = 8
-"""Tiles of two sizes that are one loop, for threads to share, even where weights are none."""
+"""Tiles of two sizes that are one loop, for threads to share; those with weights always are."""
 
 
 class Order(Enum):

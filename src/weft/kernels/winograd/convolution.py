@@ -202,8 +202,7 @@ def _with_channels(parts: Contraction, image: Load) -> tuple[Contraction, Load, 
     task.forget()
     assert isinstance(deeper, Contraction)
     found = deeper.image or deeper.narrow_image
-    assert found is not None
-    return deeper, found, group
+    return (deeper, found, group) if found else (parts, image, None)
 
 
 def _with_groups(parts: Contraction, image: Load) -> tuple[Task, Axis] | None:
