@@ -71,7 +71,7 @@ def convolution(size: int = 3, stride: int = 1, channels: int = 16) -> Task:
             convolution(1),
             "winograd",
             "it is no convolution of an image by a square window, or one along one axis, "
-            "over all channels",
+            "over all channels of a group",
         ),
         (
             replace(convolution(), exact=True),
