@@ -177,7 +177,8 @@ EXAMPLES: tuple[Example, ...] = (
         "multiplications. This is the middle stage, for a block of tiles at a time so that "
         "`data` stays in cache. Rows of `data` are a vector longer than need be, lest all of "
         "them fall onto the same cache sets. While the filters of one point are used, "
-        "`__builtin_prefetch` fetches those of the next. "
+        "`__builtin_prefetch` fetches those of the next, each register tile its part of them. "
+        "Wide groups of channels are convolved one after another, each with filters of its own. "
         "Dilated windows take tiles whose pixels and outputs are as far apart as the taps.\n\n"
         "`winograd-f4-22` is F(4x4, 3x3) with 22 tiles at a time. In float32 the alternatives "
         "are tiles of 4x4 outputs (2.25 multiplications an output, where the direct sum has 9) "
@@ -217,7 +218,9 @@ EXAMPLES: tuple[Example, ...] = (
         lambda net: net.op("Relu", net.dense(net.input(12, 64), 32)),
         "mat_mul_relu",
         "The tile of the pointwise convolution; rows are its pixels. `block` counts the packed "
-        "blocks of columns, outermost, so that weights are read once.",
+        "blocks of columns, outermost, so that weights are read once. Where they are large, each "
+        "tile fetches its part of the next block, evenly over its steps: a whole block at once "
+        "would come faster than memory brings it.",
         34,
     ),
     Example(
