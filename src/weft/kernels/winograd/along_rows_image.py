@@ -115,7 +115,7 @@ def rows_of_image(conv: Convolution) -> RowsOfImage | None:
     across = windows[column]
     if across is None or conv.sides == 1 or conv.depth or conv.dilation > 1:
         return None
-    if conv.image.dtype is not _F32:
+    if conv.image.dtype is not _F32 or conv.group:
         return None
     index = conv.image.index
     if source.steps[column] == 1 and conv.channel.extent > 1:

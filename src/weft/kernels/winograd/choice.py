@@ -243,7 +243,7 @@ def _beside_direct(conv: Convolution, cost: float) -> float:
 
 def _by_rows(conv: Convolution) -> tuple[Alternative, ...]:
     """Sizes of strips."""
-    image = rows_of_image(conv) if conv.group is None else None
+    image = rows_of_image(conv)
     if image is None:
         return ()
     return tuple(
@@ -278,7 +278,7 @@ def _write(conv: Convolution, outputs: int, tiles: int) -> Implementation:
 def _pooled(
     conv: Convolution, outputs: int, tiles: int, task: Task, link: str
 ) -> Implementation | None:
-    pool = pooling_of(conv, task, link) if conv.group is None else None
+    pool = pooling_of(conv, task, link)
     if pool is None or not pool.fits((outputs, outputs)):
         return None
     return winograd.write(conv, _form(conv, outputs), tiles, pool)
@@ -307,7 +307,7 @@ def generate_by_rows(task: Task, outputs: int) -> Implementation | None:
     conv = square_convolution(task)
     if isinstance(conv, Refusal) or outputs > most_outputs(conv.size, conv.stride):
         return None
-    image = rows_of_image(conv) if conv.group is None else None
+    image = rows_of_image(conv)
     return winograd_rows.write(image, _form(conv, outputs)) if image else None
 
 

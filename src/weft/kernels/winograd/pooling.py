@@ -99,8 +99,10 @@ def pooling_of(conv: Convolution, task: Task, link: str) -> Pooling | None:
         task: what reads its values, and nothing else; axes are not merged.
         link: the graph's name of these values.
     """
+    if conv.group or conv.dilation > 1 or conv.sides < 2:
+        return None
     reductions = {node for node in walk(task.compute.value) if isinstance(node, Reduce)}
-    if len(reductions) != 1 or task.values != (link,) or conv.dilation > 1 or conv.sides < 2:
+    if len(reductions) != 1 or task.values != (link,):
         return None
     (reduce,) = reductions
     read = reduce.value
