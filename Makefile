@@ -24,7 +24,7 @@ help:
 	@echo 'make emulators   QEMU and the cross compiler for tests on emulated chips (Debian; root)'
 	@echo 'make fuzz        damaged and hostile ONNX files, FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make fuzz-models random models beside onnxruntime, FUZZ_SECONDS=$(FUZZ_SECONDS)'
-	@echo 'make grid        every alternative of every kernel on many shapes, sanitized (long)'
+	@echo 'make grid        what `make test-all` leaves out: more shapes, zig beside gcc (long)'
 	@echo 'make zoo-export  export well-known networks with PyTorch (large; see bench/zoo.py)'
 	@echo 'make zoo         compile and check the exported networks (long)'
 	@echo 'make bench       time the C beside onnxruntime and emx-onnx-cgen'
@@ -78,7 +78,7 @@ fuzz-models: $(VENV)/.weft-test
 	$(PY) scripts/fuzz_models.py --seconds $(FUZZ_SECONDS)
 
 grid: $(VENV)/.weft-test
-	$(PYTEST) -n $(JOBS) -m slow tests/kernels
+	$(PYTEST) -n $(JOBS) -m 'slow and not zoo' tests
 
 # `make zoo-export NAMES=architectures` for those of transformers and timm.
 zoo-export: $(VENV)/.weft-zoo

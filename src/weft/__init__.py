@@ -6,6 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weft.interrupts import end_interrupted
+
 try:
     from weft.api import CompiledNet, Net, input, load, merge, net, trace
     from weft.deferred import deferred
@@ -15,8 +17,7 @@ try:
 except KeyboardInterrupt:
     # The command line, which handles this later, is not there yet; programs get the exception.
     if Path(sys.argv[0]).name == "weft" or ("-m", "weft") in pairwise(sys.orig_argv):
-        sys.stderr.write("interrupted\n")
-        raise SystemExit(130) from None
+        end_interrupted()
     raise
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -39,14 +40,20 @@ def net_of(name: str, suffix: str) -> weft.Net:
     return weft.load(path, rounding="litert")
 
 
-def cases(*ways: str) -> list[object]:
-    """Every model of each kind, each way; one of them everywhere in quick runs."""
+def cases(*ways: str, rest: Sequence[str] = SUFFIXES) -> list[object]:
+    """Every model of each kind, each way; one of them everywhere in quick runs.
+
+    Args:
+        ways: the machine or the instructions.
+        rest: the kinds that are not left to `make grid`.
+    """
+    thorough, slow = pytest.mark.thorough, pytest.mark.slow
     return [
         pytest.param(
             name,
             suffix,
             way,
-            marks=() if (name, suffix) == QUICK else pytest.mark.thorough,
+            marks=() if (name, suffix) == QUICK else thorough if suffix in rest else slow,
             id=f"{name}{suffix}-{way or 'widest'}",
         )
         for name in tiny.NAMES
@@ -82,7 +89,7 @@ def test_host(name: str, suffix: str, simd: str) -> None:
         np.testing.assert_array_equal(run(x), y)
 
 
-@pytest.mark.parametrize(("name", "suffix", "target"), cases(*EMULATED))
+@pytest.mark.parametrize(("name", "suffix", "target"), cases(*EMULATED, rest=[".tflite"]))
 def test_emulated(name: str, suffix: str, target: str) -> None:
     if missing := MACHINES[target].missing():
         pytest.skip(missing)

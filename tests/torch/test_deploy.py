@@ -106,7 +106,14 @@ def needed(library: Path) -> set[str]:
     return {name for name in names if not name.startswith(("linux-vdso", "ld-linux"))}
 
 
-@pytest.mark.parametrize(("compilers", "place", "threads"), CASES.values(), ids=CASES)
+# zig builds a C++ library for every way of linking, which takes two minutes and a half.
+@pytest.mark.parametrize(
+    ("compilers", "place", "threads"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] if name == "zig" else [], id=name)
+        for name, case in CASES.items()
+    ],
+)
 def test_callers_get_the_bits_that_python_gives(compilers, place, threads, tmp_path, monkeypatch):
     cc = compilers[0]
     if "ziglang" in cc and importlib.util.find_spec("ziglang") is None:

@@ -4,12 +4,11 @@ Only this package prints.  Results go to the standard output, progress and error
 standard error.  Exit codes are those of ``weft.cli.output.Exit``.
 """
 
-import sys
+from weft.interrupts import end_interrupted
 
 try:
     from weft.cli.main import main
 except KeyboardInterrupt:
-    sys.stderr.write("interrupted\n")
-    raise SystemExit(130) from None
+    end_interrupted()
 
 __all__ = ["main"]

@@ -12,6 +12,7 @@ import click
 
 from weft.cli.output import CommandState, Exit, show_error
 from weft.errors import InternalError, UserError
+from weft.interrupts import end_interrupted
 
 COMMANDS = {
     "show": ("show.show", "Print the graph after any pass, the kernels, or the C."),
@@ -92,9 +93,7 @@ class Commands(click.Group):
             sys.stdout = None
             ctx.exit(Exit.DONE)
         except KeyboardInterrupt:
-            # As a shell says it of what a signal ended.
-            click.echo("interrupted", err=True)
-            ctx.exit(Exit.INTERRUPTED)
+            end_interrupted()
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception:  # noqa: BLE001 (whatever else comes up here is a bug, and 1 would say else)

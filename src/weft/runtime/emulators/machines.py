@@ -14,6 +14,7 @@ from weft.targets.find import target
 
 GNU_ARM = ("arm-none-eabi-gcc",)
 _ZIG = ("-m", "ziglang", "cc")
+_RV64 = "generic_rv64+m+a+f+d+c"
 _OUTPUT = ("-nographic", "-monitor", "none", "-serial", "none")
 _SEMIHOSTING = ("-semihosting-config", "enable=on,target=native")
 
@@ -74,8 +75,8 @@ def _mps2(name: str) -> Machine:
     )
 
 
-def _linux(emulator: tuple[str, ...], triple: str, cpu: str) -> Machine:
-    flags = ("-target", f"{triple}-linux-musl", f"-mcpu={cpu}", "-static")
+def _linux(emulator: tuple[str, ...], triple: str, cpu: str, more: tuple[str, ...] = ()) -> Machine:
+    flags = ("-target", f"{triple}-linux-musl", f"-mcpu={cpu}", *more, "-static")
     counted = "riscv" not in emulator[0]
     return Machine(emulator, flags=flags, own_flags=False, counted=counted)
 
@@ -83,7 +84,9 @@ def _linux(emulator: tuple[str, ...], triple: str, cpu: str) -> Machine:
 def _vectors(bits: int) -> Machine:
     """A 64-bit RISC-V with vector registers of so many bits."""
     emulator = ("qemu-riscv64", "-cpu", f"rv64,v=true,vlen={bits},vext_spec=v1.0")
-    return _linux(emulator, "riscv64", f"generic_rv64+m+a+f+d+c+v+zvl{bits}b")
+    # Named apart from the processor, for which zig builds a C library: one does for all lengths.
+    vectors = ("-Xclang", "-target-feature", "-Xclang")
+    return _linux(emulator, "riscv64", _RV64, (*vectors, "+v", *vectors, f"+zvl{bits}b"))
 
 
 _M55 = _board(
@@ -114,7 +117,7 @@ MACHINES: MappingProxyType[str, Machine] = MappingProxyType(
         "neoverse-v1": _linux(
             ("qemu-aarch64", "-cpu", "max,sve-default-vector-length=32"), "aarch64", "neoverse_v1"
         ),
-        "rv64gc": _linux(("qemu-riscv64",), "riscv64", "generic_rv64+m+a+f+d+c"),
+        "rv64gc": _linux(("qemu-riscv64",), "riscv64", _RV64),
         "rv64gcv": _vectors(128),
         "rv64gcv-256": _vectors(256),
         "rv32imc": _linux(("qemu-riscv32",), "riscv32", "generic_rv32+m+a+c"),
