@@ -120,6 +120,16 @@ def requantization_of(value: Cast) -> Requantization | None:
     return Requantization((found.sum, multiplier, shift), found.zero)
 
 
+def shifts(made: Requantization) -> tuple[Expr, ...]:
+    """What a requantization computes from its shift: to the left, and to the right.
+
+    Where these are replaced one by one, it is not recognized any more.
+    """
+    none, shift = Const(0, _I32), made.operands[2]
+    back = Unary("neg", shift)
+    return Binary("max", shift, none), back, Binary("max", back, none)
+
+
 def _narrow(multiplier: Expr) -> Expr | None:
     """A multiplier in ``i32``; the op has none below zero."""
     match multiplier:

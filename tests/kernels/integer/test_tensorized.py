@@ -10,12 +10,13 @@ import pytest
 
 from tests.kernels.tasks import computed, memory_of, offers, refusal, tasks_of
 from tests.plan.nets import Net
+from weft.codegen.composite import requantized_of
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.integer.tensorized_choice import propose
-from weft.kernels.selection import usual
+from weft.kernels.selection import alternatives, usual
 from weft.kernels.task import Task
-from weft.loops.nodes import Instruct
+from weft.loops.nodes import Cast, Instruct, Store
 from weft.loops.statements import walk_stmts
 from weft.loops.walk import reduces
 from weft.targets.find import target
@@ -180,6 +181,40 @@ def test_the_same_of_16_bits(case: str, feature: str) -> None:
         assert made is not None
         assert any(isinstance(stmt, Instruct) for stmt in walk_stmts(made.kernel.body))
         np.testing.assert_array_equal(computed(task, made, memory), wanted)
+
+
+def fixed(shifts: tuple[int, int]) -> Made:
+    """A convolution of bytes, requantized in fixed point with a shift for each channel."""
+    net = Net(6)
+    x = image(net, 4, (1, 3), DType.I8, channels_last=True)
+    w = constant(net, 32, 4, 1, 1, dtype=DType.I8, low=-127, high=127)
+    y = net.op("ConvInteger", x, w, number(net, -5, DType.I8))
+    bias = constant(net, 1, 32, 1, 1, dtype=DType.I32, low=-9000, high=9000)
+    multipliers = constant(net, 32, dtype=DType.I32, low=1 << 30, high=(1 << 31) - 1)
+    by = constant(net, 32, dtype=DType.I32, low=shifts[0], high=shifts[1])
+    sums, zero = net.op("Add", y, bias), number(net, 9, DType.I8)
+    return net, net.op("Requantize", sums, multipliers, by, zero, axis=1)
+
+
+@pytest.mark.parametrize("shifts", [(-9, -5), (-2, 2), (0, 1)])
+@pytest.mark.parametrize("name", ["zen4", "x86-avx512", "x86-avx2", "x86-sse2", "aarch64-neon"])
+def test_vectors_are_requantized_by_what_targets_have_for_it(
+    name: str, shifts: tuple[int, int]
+) -> None:
+    task = replace(task_of(fixed(shifts), "dsp"), target=target(name))
+    memory = extreme(task)
+    wanted = computed(task, nest.generate(task), memory)
+    implementations = [made for each in alternatives(task) if (made := each.make()) is not None]
+    assert implementations
+    for made in implementations:
+        np.testing.assert_array_equal(computed(task, made, memory), wanted)
+        written = [
+            stmt.value
+            for stmt in walk_stmts(made.kernel.body)
+            if isinstance(stmt, Store) and stmt.buffer == task.output.name
+        ]
+        assert written
+        assert all(isinstance(each, Cast) and requantized_of(each) for each in written)
 
 
 @pytest.mark.parametrize("feature", FEATURES)

@@ -14,6 +14,7 @@ from weft.kernels.integer.folding import foldable, folded, interval
 from weft.kernels.integer.requantize import ROUNDING, requantized, rounding, saturated, undivided
 from weft.kernels.integer.sums import IntegerContraction, constants_of
 from weft.kernels.writer import for_lanes
+from weft.loops.fixed_point import requantization_of, shifts
 from weft.loops.instruction import Instruction, instruction
 from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Load, Stmt, Store, Var
 from weft.loops.statements import rename_buffers, substitute_stmts
@@ -94,6 +95,7 @@ class IntegerOutput:
         sum = Load(ACCUMULATOR, (), self.held)
         seen: dict[Expr, str] = {}
         done: dict[int, Expr] = {}
+        kept: set[Expr] = set()
 
         def fold(node: Expr) -> Expr:
             if id(node) not in done:
@@ -105,7 +107,9 @@ class IntegerOutput:
                 return sum if self.held is found.sums else Cast(found.sums, sum)
             if isinstance(node, Cast) and (node.dtype, node.x) == (self.held, found.whole):
                 return sum
-            constant = foldable(node, constants) and any(loads(node))
+            if isinstance(node, Cast) and (made := requantization_of(node)) is not None:
+                kept.update(shifts(made))
+            constant = node not in kept and foldable(node, constants) and any(loads(node))
             if isinstance(node, Cast) and node.dtype.bytes > dtype_of(node.x).bytes:
                 # What is made wider is kept narrow.
                 constant = False
