@@ -58,7 +58,15 @@ def usual() -> list[tuple[Net, str]]:
     add(lambda net: net.op("Gelu", net.dense(net.input(14, 32), 37)))
     add(lambda net: net.op("Softmax", net.input(5, 67), axis=-1))
     add(lambda net: net.op("MaxPool", net.conv(net.input(1, 3, 9, 9), 18, 1), kernel=(3, 3)))
+    for dtype in (DType.I8, DType.U8):
+        add(lambda net, dtype=dtype: looked_up(net, dtype))
     return found
+
+
+def looked_up(net: Net, dtype: DType) -> str:
+    """Bytes by a table."""
+    table = net.random.permutation(256).astype(np.uint8).view(np.int8)
+    return net.op("Lookup", net.input(3, 131, dtype=dtype), net.builder.constant(table, "table"))
 
 
 # zig builds the C library of the machine first, which takes a minute where nothing is cached.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from weft.codegen.helper_text import helper_text
 from weft.codegen.helpers_half import converted_half, rounded_half
+from weft.codegen.helpers_lookup import lookup
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
 from weft.loops.nodes import FUNCTIONS
@@ -135,13 +136,15 @@ def vector_helper(name: str) -> str | None:
 
 
 def _of_bytes(op: str, lanes: int, dtype: DType) -> str | None:
-    """A helper that makes bytes of numbers."""
+    """A helper that makes bytes of numbers, or looks them up."""
     verb, _, _ = op.partition("_")
     made = {
         ("quantize", DType.F32): _quantize,
         ("requantize", DType.I32): _requantize,
         ("saturate", DType.I32): _saturate,
     }.get((verb, dtype))
+    if verb == "lookup":
+        return lookup(op, lanes, dtype)
     return made(op, lanes) if made else None
 
 

@@ -11,9 +11,11 @@ from weft.codegen.linear import LinearAddress
 from weft.codegen.scalar import Scalar
 from weft.codegen.slots import Slot, place
 from weft.dtypes import DType
-from weft.loops.nodes import Expr, Load, Select
+from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Select
 from weft.loops.python_arithmetic import HALVES
 from weft.loops.walk import dtype_of
+
+BYTES = (DType.I8, DType.U8)
 
 
 def interleaved(
@@ -49,6 +51,19 @@ def interleaved(
     kind = vector_type(slot.dtype, lanes // 2)
     halves = [scope.element(slot, name, each, kind) for each in offsets[:2]]
     return helper_call("zip", slot.dtype, lanes, *halves)
+
+
+def looked_up(expr: Load, slot: Slot) -> Expr | None:
+    """The byte by which an element of a table of 256 is loaded; the smallest is the first."""
+    if slot.dtype not in BYTES or slot.registers or slot.given or slot.buffer.shape != (256,):
+        return None
+    match expr.index[0]:
+        case Binary("add", Cast(_, x), Const(128)) if dtype_of(x) is DType.I8:
+            return x
+        case Cast(_, x) if dtype_of(x) is DType.U8:
+            return x
+        case _:
+            return None
 
 
 def shuffled(expr: Select | Load, lanes: int, scalars: Iterable[Scalar]) -> Lanes | None:

@@ -21,10 +21,10 @@ from weft.codegen.lanes import (
     unequal,
     wrapping,
 )
-from weft.codegen.linear import LANE, LinearAddress, constant
+from weft.codegen.linear import LANE, ZERO, LinearAddress, constant
 from weft.codegen.naming import STORAGE
 from weft.codegen.operations import ARITHMETIC, BITWISE, RELATIONS, SHIFTS
-from weft.codegen.permute import interleaved, shuffled
+from weft.codegen.permute import interleaved, looked_up, shuffled
 from weft.codegen.scalar import Scalar
 from weft.codegen.scope import KernelScope
 from weft.codegen.slots import Slot, place
@@ -153,6 +153,11 @@ class VectorExpression:
 
     def _load(self, expr: Load) -> Lanes | None:
         slot = self.scalar.slot(expr.buffer)
+        if (byte := looked_up(expr, slot)) is not None:
+            table = c.CUnary("&", self.scope.element(slot, slot.name, ZERO))
+            x = self.vector(byte)
+            op = f"lookup_{slot.dtype.value}"
+            return self._helper(op, x.dtype, table, x.node, gives=slot.dtype)
         name, offset = place(slot, [self.scalar.linear(each) for each in expr.index])
         node = self.whole(slot, name, offset)
         if node is None:

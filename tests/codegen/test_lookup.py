@@ -1,0 +1,87 @@
+"""Bytes looked up in tables by vectors: C finds what the interpreter does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.codegen.harness import Case, check
+from weft.codegen.helpers_lookup import lookup
+from weft.dtypes import DType
+from weft.loops.nodes import (
+    Access,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    LoopKind,
+    Store,
+    Var,
+)
+from weft.targets.system import architecture, cpu_flags
+
+I64 = DType.I64
+LEVELS = {
+    "ssse3": ("-mssse3",),
+    "avx2": ("-march=x86-64-v3",),
+    "avx512bw": ("-march=x86-64-v4",),
+    "avx512vbmi": ("-march=x86-64-v4", "-mavx512vbmi"),
+}
+"""Flags of gcc for what processors have by these names."""
+
+
+def kernel(byte: DType, element: DType, lanes: int, count: int, size: int = 256) -> Kernel:
+    at = Binary("add", Binary("mul", Var("o"), Const(lanes, I64)), Var("i"))
+    place: Expr = Cast(I64, Load("x", (at,), byte))
+    if byte is DType.I8:
+        place = Binary("add", place, Const(128, I64))
+    store = Store("y", (at,), Load("table", (place,), element))
+    lane = For("i", Const(0, I64), Const(lanes, I64), (store,), LoopKind.VECTOR)
+    outer = For("o", Const(0, I64), Const(count // lanes, I64), (lane,))
+    given = Buffer("table", element, (size,)), Buffer("x", byte, (count,))
+    return Kernel("k", (*given, Buffer("y", element, (count,), Access.WRITE)), (outer,))
+
+
+def arrays(byte: DType, element: DType) -> dict[str, np.ndarray]:
+    """A table without an order, and every byte at several places."""
+    rng = np.random.default_rng(3)
+    bytes = np.concatenate([rng.permutation(256) for _ in range(4)]).astype(np.uint8)
+    return {
+        "table": rng.permutation(256).astype(np.uint8).view(element.numpy),
+        "x": bytes.view(byte.numpy),
+    }
+
+
+@pytest.mark.parametrize("level", ["", *LEVELS])
+def test_same_bytes_as_the_interpreter(level: str, tmp_path: Path) -> None:
+    if level and (architecture() != "x86_64" or level not in cpu_flags()):
+        pytest.skip(f"this machine has no {level}")
+    cases = [
+        Case(kernel(byte, element, lanes, 1024), arrays(byte, element))
+        for byte in (DType.I8, DType.U8)
+        for element in (DType.I8, DType.U8)
+        for lanes in (4, 16, 32, 64)
+    ]
+    check(cases, "gnu", tmp_path, [*LEVELS.get(level, ())])
+
+
+def test_other_tables_are_read_lane_by_lane(tmp_path: Path) -> None:
+    """Those that are longer than bytes reach, and those of larger elements."""
+    given = arrays(DType.U8, DType.U8)
+    long = {**given, "table": np.concatenate([given["table"]] * 2)}
+    wide = {**given, "table": given["table"].astype(np.int32)}
+    cases = [
+        Case(kernel(DType.U8, DType.U8, 16, 1024, size=512), long),
+        Case(kernel(DType.U8, DType.I32, 16, 1024), wide),
+    ]
+    check(cases, "gnu", tmp_path, [])
+
+
+def test_only_bytes_have_it() -> None:
+    assert lookup("lookup_i8", 8, DType.I32) is None
