@@ -9,6 +9,7 @@ from __future__ import annotations
 from weft.codegen.helper_text import helper_text
 from weft.codegen.helpers_half import converted_half, rounded_half
 from weft.codegen.helpers_lookup import lookup
+from weft.codegen.helpers_widen import widened
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
 from weft.loops.nodes import FUNCTIONS
@@ -136,7 +137,7 @@ def vector_helper(name: str) -> str | None:
 
 
 def _of_bytes(op: str, lanes: int, dtype: DType) -> str | None:
-    """A helper that makes bytes of numbers, or looks them up."""
+    """A helper that makes bytes of numbers, looks them up, or makes them wider."""
     verb, _, _ = op.partition("_")
     made = {
         ("quantize", DType.F32): _quantize,
@@ -145,6 +146,8 @@ def _of_bytes(op: str, lanes: int, dtype: DType) -> str | None:
     }.get((verb, dtype))
     if verb == "lookup":
         return lookup(op, lanes, dtype)
+    if verb == "widen":
+        return widened(op, lanes, dtype)
     return made(op, lanes) if made else None
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from weft.codegen import tree as c
 from weft.codegen.helpers_vector import vector_type
+from weft.codegen.helpers_widen import widens
 from weft.codegen.naming import STORAGE
 from weft.codegen.operations import ARITHMETIC, SHIFTS
 from weft.codegen.value import CValue
@@ -100,16 +101,21 @@ def in_type(x: Lanes, dtype: DType, lanes: int) -> Lanes:
     float; other conversions they make lane by lane.
     """
     while x.dtype is not dtype:
-        near = _nearer(x.dtype, dtype)
-        x = Lanes(c.Convert(x.node, vector_type(near, lanes)), near)
+        near = _nearer(x.dtype, dtype, lanes)
+        if widens(x.dtype, near, lanes):
+            x = helper_call(f"widen_{near.value}", x.dtype, lanes, x.node, gives=near)
+        else:
+            x = Lanes(c.Convert(x.node, vector_type(near, lanes)), near)
     return x
 
 
-def _nearer(source: DType, target: DType) -> DType:
+def _nearer(source: DType, target: DType, lanes: int) -> DType:
     """The next type on the way from one to another."""
     if not source.is_integer:
         return target
     narrow = source.bytes < 4 and source.bytes < target.bytes
+    if narrow and (target.is_float or target is DType.I32) and widens(source, DType.I32, lanes):
+        return DType.I32
     if narrow and (target.is_float or 2 * source.bytes < target.bytes):
         # An `i32` holds all of `u16`, and more machines make floats of it.
         return DType.I32 if source.bytes == 2 else DType("i16" if source.is_signed else "u16")

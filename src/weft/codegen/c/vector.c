@@ -299,3 +299,18 @@ $pack_it
 //@ requantize_whole
 (void)zero;
 return ($R)scaled;
+
+// Only gcc does not find these instructions itself.
+//@ widen
+/* The lanes in a wider type. */
+#if defined(__${need}__) && !defined(__clang__)
+#include <immintrin.h>
+#endif
+static __attribute__((always_inline)) $R weft_${op}_$V($V x)
+{
+#if defined(__${need}__) && !defined(__clang__)
+    return ($R)$call;
+#else
+    return __builtin_convertvector($plain, $R);
+#endif
+}

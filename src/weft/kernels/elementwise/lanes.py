@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from weft.dtypes import DType
-from weft.loops.nodes import Conversion, Expr, Load
+from weft.loops.fixed_point import requantization_of
+from weft.loops.nodes import Cast, Conversion, Expr, Load
 from weft.loops.python_arithmetic import HALVES
 from weft.loops.walk import children, dtype_of
 from weft.targets.target import Target
@@ -19,9 +20,15 @@ def lanes_of(target: Target, value: Expr) -> int:
 
 def _computed(value: Expr) -> Iterator[DType]:
     """Types of all values of an expression but for indices and conditions."""
-    for node in distinct(value, children):
+    for node in distinct(value, _parts):
         if isinstance(node, Load | Conversion):
             yield dtype_of(node)
+
+
+def _parts(node: Expr) -> Sequence[Expr]:
+    """What a value is computed from; requantizations hold their products in pairs of vectors."""
+    found = requantization_of(node) if isinstance(node, Cast) else None
+    return children(node) if found is None else found.operands
 
 
 def distinct(value: Expr, parts: Callable[[Expr], Sequence[Expr]]) -> Iterator[Expr]:
