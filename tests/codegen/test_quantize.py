@@ -138,9 +138,12 @@ def test_other_formulas_are_not_quantization() -> None:
 def test_integers_change_their_size_by_halves_and_doubles() -> None:
     x = Lanes(c.Name("x"), DType.U8)
     text = Printer(flavour_named("gnu")).text
+    assert text(in_type(x, DType.F32, 2).node) == (
+        "__builtin_convertvector(__builtin_convertvector(__builtin_convertvector(x, v2u16), "
+        "v2i32), v2f32)"
+    )
     assert text(in_type(x, DType.F32, 4).node) == (
-        "__builtin_convertvector(__builtin_convertvector(__builtin_convertvector(x, v4u16), "
-        "v4i32), v4f32)"
+        "__builtin_convertvector(weft_widen_i32_v4u8(x), v4f32)"
     )
     wide = Lanes(c.Name("x"), DType.I32)
     assert text(in_type(wide, DType.U8, 4).node) == (
