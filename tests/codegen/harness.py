@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,18 @@ import numpy as np
 from weft.codegen.emit import Files
 from weft.dtypes import DType
 from weft.loops.interpret import run, span
-from weft.loops.nodes import Access, Kernel
+from weft.loops.nodes import (
+    Access,
+    Binary,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Kernel,
+    LoopKind,
+    Store,
+    Var,
+)
 from weft.loops.simplify import simplify_kernel
 from weft.plan.program import Address, CallStep, Port, Program, Region
 from weft.plan.work import shared_scratch, stages_of
@@ -30,6 +41,18 @@ class Case:
     kernel: Kernel
     arrays: Mapping[str, np.ndarray]
     ulps: float = 0
+
+
+def by_vectors(
+    given: Sequence[Buffer], dtype: DType, lanes: int, count: int, value: Callable[[Expr], Expr]
+) -> Kernel:
+    """A kernel that writes ``value(place)`` to all places of ``y``, so many lanes at a time."""
+    whole = DType.I64
+    at = Binary("add", Binary("mul", Var("o"), Const(lanes, whole)), Var("i"))
+    store = Store("y", (at,), value(at))
+    lane = For("i", Const(0, whole), Const(lanes, whole), (store,), LoopKind.VECTOR)
+    outer = For("o", Const(0, whole), Const(count // lanes, whole), (lane,))
+    return Kernel("k", (*given, Buffer("y", dtype, (count,), Access.WRITE)), (outer,))
 
 
 def program_of(

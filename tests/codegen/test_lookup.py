@@ -7,23 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.codegen.harness import Case, check
+from tests.codegen.harness import Case, by_vectors, check
 from weft.codegen.helpers_lookup import lookup
 from weft.dtypes import DType
-from weft.loops.nodes import (
-    Access,
-    Binary,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    For,
-    Kernel,
-    Load,
-    LoopKind,
-    Store,
-    Var,
-)
+from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Kernel, Load
 from weft.targets.system import architecture, cpu_flags
 
 I64 = DType.I64
@@ -37,15 +24,14 @@ LEVELS = {
 
 
 def kernel(byte: DType, element: DType, lanes: int, count: int, size: int = 256) -> Kernel:
-    at = Binary("add", Binary("mul", Var("o"), Const(lanes, I64)), Var("i"))
-    place: Expr = Cast(I64, Load("x", (at,), byte))
-    if byte is DType.I8:
-        place = Binary("add", place, Const(128, I64))
-    store = Store("y", (at,), Load("table", (place,), element))
-    lane = For("i", Const(0, I64), Const(lanes, I64), (store,), LoopKind.VECTOR)
-    outer = For("o", Const(0, I64), Const(count // lanes, I64), (lane,))
+    def found(at: Expr) -> Expr:
+        place: Expr = Cast(I64, Load("x", (at,), byte))
+        if byte is DType.I8:
+            place = Binary("add", place, Const(128, I64))
+        return Load("table", (place,), element)
+
     given = Buffer("table", element, (size,)), Buffer("x", byte, (count,))
-    return Kernel("k", (*given, Buffer("y", element, (count,), Access.WRITE)), (outer,))
+    return by_vectors(given, element, lanes, count, found)
 
 
 def arrays(byte: DType, element: DType) -> dict[str, np.ndarray]:

@@ -7,25 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.codegen.harness import Case, check
+from tests.codegen.harness import Case, by_vectors, check
 from weft.codegen.helpers_widen import widened, widens
 from weft.dtypes import DType
-from weft.loops.nodes import (
-    Access,
-    Binary,
-    Buffer,
-    Cast,
-    Const,
-    For,
-    Kernel,
-    Load,
-    LoopKind,
-    Store,
-    Var,
-)
+from weft.loops.nodes import Buffer, Cast, Kernel, Load
 from weft.targets.system import architecture, cpu_flags
 
-I64 = DType.I64
 LEVELS = {
     "sse4_1": ("-msse4.1",),
     "avx2": ("-march=x86-64-v3",),
@@ -36,12 +23,10 @@ INTEGERS = [each for each in DType if each.is_integer]
 
 
 def kernel(source: DType, target: DType, lanes: int, count: int) -> Kernel:
-    at = Binary("add", Binary("mul", Var("o"), Const(lanes, I64)), Var("i"))
-    store = Store("y", (at,), Cast(target, Load("x", (at,), source)))
-    lane = For("i", Const(0, I64), Const(lanes, I64), (store,), LoopKind.VECTOR)
-    outer = For("o", Const(0, I64), Const(count // lanes, I64), (lane,))
-    given = Buffer("x", source, (count,))
-    return Kernel("k", (given, Buffer("y", target, (count,), Access.WRITE)), (outer,))
+    given = (Buffer("x", source, (count,)),)
+    return by_vectors(
+        given, target, lanes, count, lambda at: Cast(target, Load("x", (at,), source))
+    )
 
 
 @pytest.mark.parametrize("level", ["", *LEVELS])
