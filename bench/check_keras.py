@@ -3,14 +3,15 @@
     python -m bench.check_keras                       all under 30 million parameters, and VGG
     python -m bench.check_keras --names MobileNetV2   these only
     python -m bench.check_keras --folder build/keras  keep one line of JSON each, and go on there
-    python -m bench.check_keras --folder build/keras --trained --names InceptionV3
+    python -m bench.check_keras --weights settled     with the statistics of trained networks
+    python -m bench.check_keras --weights trained --names InceptionV3
                                                       trained for some steps before
     python -m bench.check_keras --folder build/keras --table docs/keras-architectures.md
 
 The last runs nothing and writes the table of what the folder has.
 
-Weights are random, with the statistics of trained networks, or those of a short training on
-scikit-learn's digits (`bench.keras_weights`).
+Weights are random: those that Keras draws, or with the statistics of trained networks, or after a
+short training on scikit-learn's digits (`bench.keras_weights`).
 Each network is saved as ``.keras`` and read without Keras; then
 
 - every layer is compared with Keras's, over its range, in code that gives all of them, and both
@@ -39,7 +40,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from bench.keras_weights import BATCH, STEPS, digits_of, images_of, model_of, sizes_of
+from bench.keras_weights import BATCH, KINDS, STEPS, digits_of, images_of, model_of, sizes_of
 from weft.frontends.keras import Session
 from weft.frontends.keras.session import import_keras
 
@@ -53,14 +54,15 @@ def parameters_of(name: str) -> int:
     return int(model_of(name).count_params())
 
 
-def check(name: str, folder: Path, trained: bool = False) -> dict[str, object]:
-    """What is measured of an architecture."""
-    model = model_of(name, trained)
+def check(name: str, folder: Path, weights: str) -> dict[str, object]:
+    """What is measured of an architecture, with weights of one of the ``KINDS``."""
+    model = model_of(name, weights)
     path = folder / f"{name}.keras"
     model.save(path)
     os.environ["WEFT_CACHE"] = str(folder / "cache")
     # What no normalization has seen would grow through networks of random weights.
-    seen = digits_of(name, BATCH, STEPS)[0] if trained else images_of(name, BATCH)
+    digits = weights == "trained"
+    seen = digits_of(name, BATCH, STEPS)[0] if digits else images_of(name, BATCH)
     image = seen[:1]
     net = weft.load(path)
     kinds = [node.op for node in net.graph.nodes]
@@ -79,7 +81,7 @@ def check(name: str, folder: Path, trained: bool = False) -> dict[str, object]:
     ]
     return {
         "name": name,
-        "trained": trained,
+        "weights": weights,
         "side": sizes_of(name),
         "parameters": int(model.count_params()),
         "backend": import_keras().backend.backend(),
@@ -167,40 +169,43 @@ def _is_c89(net: Any, folder: Path) -> bool:
 def table(lines: Iterable[Mapping[str, Any]]) -> str:
     """A page of Markdown, a row for each architecture."""
     every = sorted(lines, key=lambda line: str(line["name"]))
-    rows = [line for line in every if not line.get("trained")]
-    trained = {line["name"]: line for line in every if line.get("trained")}
-    good = sum(not line["failed"] for line in rows)
-    once = sum(not trained.get(line["name"], line)["failed"] for line in rows)
     page = [
         "# Architectures of Keras",
         "",
-        "Written by `python -m bench.check_keras --folder FOLDER --table FILE`. Random weights",
-        "with the statistics of trained networks, read from `.keras` without Keras; every layer",
-        f"against Keras 3 on the backend named. {good} of {len(rows)} architectures pass so,",
-        f"{once} where those of the last table are taken after a short training.",
+        "Written by `python -m bench.check_keras --folder FOLDER --table FILE`. Random weights,",
+        "read from `.keras` without Keras; every layer against Keras 3 on the backend named.",
         "",
         f"- *difference*: the largest of any layer, over its range; at most {ERROR:.0e} passes.",
         "- *own*: the largest error of any step given its own inputs, over its range, from the",
-        "  reference: what steps introduce themselves; the rest is inherited; empty where not",
-        "  measured.",
+        "  reference: what steps introduce themselves; the rest is inherited.",
         "- *Weft, Keras from double*: the largest difference of each from Keras in double",
         "  precision: what rounding costs, which networks of random weights amplify.",
         "- *C89*: all C compiles with `-std=c89 -pedantic-errors -Werror`.",
         "- *calls*: all later calls give the bits of the first, whatever scratch memory held.",
-        "",
-        *_rows(rows),
     ]
-    if trained:
-        page += [
-            "",
-            "## After a short training",
-            "",
-            f"Random weights make deep networks chaotic. These were trained for {STEPS} steps on",
-            "scikit-learn's digits first, and see one (`--trained`).",
-            "",
-            *_rows(trained.values()),
-        ]
+    for weights in KINDS:
+        rows = [line for line in every if line["weights"] == weights]
+        if rows:
+            good = sum(not line["failed"] for line in rows)
+            title, about = _TITLES[weights]
+            passed = f"{good} of {len(rows)} pass. {about}"
+            page += ["", f"## {title}", "", passed, "", *_rows(rows)]
     return "\n".join(page) + "\n"
+
+
+_TITLES = {
+    "initial": ("Weights that Keras draws", "They are those of `weights=None`."),
+    "settled": (
+        "With the statistics of trained networks",
+        "Scales, shifts and statistics are as wide as those of trained networks, which makes deep "
+        "ones of random kernels chaotic (`--weights settled`).",
+    ),
+    "trained": (
+        "After a short training",
+        f"The same, trained for {STEPS} steps on scikit-learn's digits, and given one "
+        "(`--weights trained`).",
+    ),
+}
 
 
 def _rows(lines: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -219,9 +224,7 @@ def _rows(lines: Iterable[Mapping[str, Any]]) -> list[str]:
             line["backend"],
             f"{line['worst']:.1e}" + (" **fails**" if "differs" in failed else ""),
             f"`{line['where']}`",
-            f"{line['own']:.1e}" + (" **fails**" if "is wrong" in failed else "")
-            if "own" in line
-            else "",
+            f"{line['own']:.1e}" + (" **fails**" if "is wrong" in failed else ""),
             *(f"{line[key]:.1e}" for key in ("weft", "keras")),
             "no" if "is not C89" in failed else "yes",
             "differ" if "changes" in failed else "equal",
@@ -235,7 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--names", nargs="*")
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--trained", action="store_true", help="after a short training")
+    parser.add_argument("--weights", choices=KINDS, default="initial")
     parser.add_argument("--table", type=Path)
     given = parser.parse_args()
     known = _known(given.folder)
@@ -249,14 +252,14 @@ def main() -> None:
     names = given.names or every
     failed = False
     for name in names:
-        key = f"{name}-trained" if given.trained else name
+        key = f"{name}-{given.weights}"
         line = known.get(key)
         if line is None or line["failed"]:
             small = given.names or name in ALWAYS or parameters_of(name) < LARGEST
             if not small:
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                line = check(name, Path(folder), given.trained)
+                line = check(name, Path(folder), given.weights)
             if given.folder:
                 given.folder.mkdir(parents=True, exist_ok=True)
                 (given.folder / f"{key}.json").write_text(json.dumps(line))

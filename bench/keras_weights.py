@@ -1,11 +1,15 @@
 """Architectures of ``keras.applications`` with random weights, and images for them.
 
-Weights are random: the initializers' kernels, scales and shifts as wide as those of trained
-networks, statistics of batch normalization from images with the spectrum of natural ones, and
-layers that nothing normalizes scaled so that their sums have a standard deviation of 1, logits 3.
-Networks so made can be chaotic: differences grow from layer to layer (Yang and others, "A Mean
-Field Theory of Batch Normalization", 2019), and rounding with them, so that Keras's own results
-are as far from double precision as a bound on errors allows.  Some steps of training end that.
+Three kinds of weights:
+
+- ``initial``: what Keras draws for ``weights=None``.
+- ``settled``: the initializers' kernels, scales and shifts as wide as those of trained networks,
+  statistics of batch normalization from images with the spectrum of natural ones, and layers that
+  nothing normalizes scaled so that their sums have a standard deviation of 1, logits 3.  Networks
+  so made can be chaotic: differences grow from layer to layer (Yang and others, "A Mean Field
+  Theory of Batch Normalization", 2019), and rounding with them, so that Keras's own results are as
+  far from double precision as a bound on errors allows.
+- ``trained``: settled, and then trained for some steps, which ends that.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import numpy as np
 
 from weft.frontends.keras.session import import_keras
 
+KINDS = ("initial", "settled", "trained")
 SIDE = 96
 SIZES = {"NASNetMobile": 224, "VGG16": 224, "VGG19": 224, "InceptionV3": 139}
 BATCH = 8
@@ -33,8 +38,8 @@ def sizes_of(name: str) -> int:
     return SIZES.get(name, SIDE)
 
 
-def model_of(name: str, trained: bool = False) -> Any:
-    """The architecture with random weights, or with those of a short training."""
+def model_of(name: str, weights: str = "initial") -> Any:
+    """The architecture with weights of one of the `KINDS`."""
     keras = import_keras()
     keras.utils.clear_session()
     keras.utils.set_random_seed(0)
@@ -42,8 +47,9 @@ def model_of(name: str, trained: bool = False) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = getattr(keras.applications, name)(weights=None, input_shape=(side, side, 3))
-        _settle(keras, model, images_of(name, BATCH))
-        if trained:
+        if weights != "initial":
+            _settle(keras, model, images_of(name, BATCH))
+        if weights == "trained":
             _train(keras, model, name)
     return model
 

@@ -201,6 +201,7 @@ KINDS: Mapping[str, Kind] = {
     "avx2": Kind({"target": "x86-avx2"}, (), 32),
     "avx512": Kind({"target": "x86-avx512"}, ("-mprefer-vector-width=512",), 64),
     "zen4": Kind({"target": "zen4"}, ("-mprefer-vector-width=512",), 64),
+    "host": Kind({"target": "host"}, ("-mprefer-vector-width=512",), 64),
     "c89": Kind({"target": "generic", "flavour": "c89"}, ("-std=c89",), 64, True),
     "c99": Kind({"target": "generic", "flavour": "c99"}, ("-std=c99",), 64, True),
 }

@@ -6,6 +6,7 @@ from bench.check_keras import table
 
 LINE = {
     "name": "Small",
+    "weights": "initial",
     "side": 96,
     "parameters": 2_540_000,
     "backend": "jax",
@@ -26,7 +27,7 @@ def test_rows_are_sorted_and_count_as_passed():
     other = {**LINE, "name": "Alpha"}
     figures = "96 x 96 | 2.5 M | jax | 2.0e-05 | `conv` | 4.0e-07 | 1.0e-05 | 3.0e-05 | yes | equal"
     assert rows(LINE, other) == [f"| Alpha | {figures} |", f"| Small | {figures} |"]
-    assert "2 of 2 architectures pass so" in table([LINE, other])
+    assert "2 of 2 pass." in table([LINE, other])
 
 
 def test_every_failure_shows():
@@ -35,18 +36,25 @@ def test_every_failure_shows():
     assert "| 3.0e-04 **fails** |" in rows(line)[0]
     assert "| 2.0e-04 **fails** |" in rows(line)[0]
     assert rows(line)[0].endswith("| no | differ |")
-    assert "0 of 1 architectures pass so" in table([line])
+    assert "0 of 1 pass." in table([line])
 
 
-def test_what_fails_with_random_weights_may_pass_after_a_training():
-    line = {**LINE, "worst": 3e-4, "failed": ["differs"]}
-    page = table([line, {**LINE, "trained": True}])
-    assert "0 of 1 architectures pass so,\n1 where" in page
-    random, trained = page.split("## After a short training")
-    assert "3.0e-04 **fails**" in random
+def test_kinds_of_weights_have_tables_of_their_own():
+    settled = {**LINE, "weights": "settled", "worst": 3e-4, "failed": ["differs"]}
+    page = table([settled, LINE, {**LINE, "weights": "trained", "failed": ["changes"]}])
+    titles = [line for line in page.splitlines() if line.startswith("## ")]
+    assert titles == [
+        "## Weights that Keras draws",
+        "## With the statistics of trained networks",
+        "## After a short training",
+    ]
+    initial, settled, trained = page.split("\n## ")[1:]
+    assert "1 of 1 pass." in initial
+    assert "0 of 1 pass." in settled
+    assert "3.0e-04 **fails**" in settled
+    assert "0 of 1 pass." in trained
     assert "| 2.0e-05 |" in trained
 
 
-def test_rows_of_a_training_count_once():
-    page = table([LINE, {**LINE, "trained": True, "failed": ["changes"]}])
-    assert "1 of 1 architectures pass so,\n0 where" in page
+def test_a_kind_that_was_not_checked_has_no_table():
+    assert "After a short training" not in table([LINE])
