@@ -21,11 +21,11 @@ import stat
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from weft.errors import UserError
+from weft.records import dataclass
 
 _AT_CWD, _EXCHANGE = -100, 2
 

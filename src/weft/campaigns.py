@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, cast, get_origin, get_type_hints
@@ -28,6 +28,7 @@ from weft.explore.trials import Samples, right
 from weft.ir.graph import Graph
 from weft.options import Options
 from weft.recipes import recipe_named
+from weft.records import dataclass
 from weft.rewrite.recipe import Recipe, applied, parameters_of
 from weft.variants import samples_of
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from weft.errors import UserError, fault, is_weft, nearest_or_all
 from weft.plugins import Kind, Table, Unusable
+from weft.records import dataclass
 
 Sample: TypeAlias = tuple[tuple[np.ndarray, ...], np.ndarray | int | None]
 """The inputs of a network for one sample, without a batch, and the label, if it is known."""

@@ -13,7 +13,7 @@ a method ignores the others of a record.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
@@ -24,6 +24,7 @@ from weft.codegen.flavours import Dialect, flavour_named
 from weft.deferred import later
 from weft.errors import UserError, above_zero, nearest
 from weft.plan.choice import MAX_ROUNDING
+from weft.records import dataclass
 from weft.runtime.compiler import Compiler
 from weft.runtime.threads import thread_count
 from weft.targets.find import SIMD

@@ -9,8 +9,9 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from itertools import islice
+
+from weft.records import dataclass
 
 LINES, COLUMNS = 24, 100
 _PAGE_ROWS = 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from weft.errors import UserError
 from weft.garbage import rare_collection
 from weft.options import Options
 from weft.plan.choice import MAX_ROUNDING
+from weft.records import dataclass
 from weft.runtime.build import build
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
 from weft.runtime.identity import build_key, digest_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from weft.api.planned import lowered, made_plan, plan_source
 from weft.api.stepped import macs_of
 from weft.options import Options
 from weft.plan.report import report
+from weft.records import dataclass
 from weft.runtime.emulators import Emulated, emulated
 from weft.targets.target import Target
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack, cast
@@ -28,6 +28,7 @@ from weft.plan.lowering import identifier
 from weft.plan.plan import Plan
 from weft.plan.program import Program
 from weft.plan.report import Report, report, spans
+from weft.records import dataclass
 from weft.runtime.compiler import Compiler, find_compiler
 from weft.targets.system import architecture
 from weft.targets.target import Target

@@ -8,7 +8,7 @@ are methods of ``Net``: ``surgery.edits`` (edits), ``network`` (equivalent netwo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -36,6 +36,7 @@ from weft.options import (
 )
 from weft.plan.choice import Measured
 from weft.plan.program import state_bytes
+from weft.records import dataclass
 from weft.runtime.cache import Cache, digest
 from weft.runtime.library import Library, recalled
 from weft.runtime.record import MadeFor, remember

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, Self, Unpack
 
@@ -20,6 +20,7 @@ from weft.export.toolkit import check_folder
 from weft.ir.graph import Graph
 from weft.options import DeployKeywords, Options, chosen
 from weft.plan.program import Program
+from weft.records import dataclass
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
 from weft.runtime.library import Library
 from weft.runtime.measure import compiler_named

@@ -9,7 +9,7 @@ strips are tried first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft import export as toolkits
 from weft.api.network import Network, apply, expanded
@@ -19,6 +19,7 @@ from weft.options import Options
 from weft.plan.plan import Plan
 from weft.plan.program import Region
 from weft.plan.report import Row, report
+from weft.records import dataclass
 from weft.targets.boards import boards, flash_bytes, processor, ram_bytes
 from weft.targets.find import target
 

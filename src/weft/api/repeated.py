@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from weft.api.network import Network, free_inputs
 from weft.api.streams import arrays_of
 from weft.errors import UserError
 from weft.options import Options
+from weft.records import dataclass
 from weft.runtime.library import Library
 
 _MINUTES = 10

@@ -7,7 +7,7 @@ layer to layer.  So every operator is computed from the framework's own values.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from weft.api.net import Net
 from weft.api.step_run import Oracle
 from weft.ops.rounding import roundings
 from weft.options import Options
+from weft.records import dataclass
 from weft.runtime.compare import Difference
 from weft.surgery.isolate import isolated
 

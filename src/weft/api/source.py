@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ import numpy as np
 from weft.deferred import later
 from weft.errors import UserError
 from weft.ir.graph import Graph
+from weft.records import dataclass
 from weft.runtime.cache import Cache, digest
 from weft.runtime.identity import digest_file, digest_self
 from weft.runtime.record import KNOWN, MadeFor, read_record, write_record

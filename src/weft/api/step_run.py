@@ -8,7 +8,7 @@ ops make of the values that it read itself: that of a fused group, of all its no
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, Unpack, cast
 
@@ -28,6 +28,7 @@ from weft.plan.instrument import tap
 from weft.plan.plan import Plan, PlannedStep
 from weft.plan.storage import REORDER
 from weft.plan.to_program import lower
+from weft.records import dataclass
 from weft.reporting import announce
 from weft.rewrite.layout import first_of
 from weft.runtime.build import build

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +16,7 @@ from weft.errors import UserError
 from weft.ir.graph import Graph, counted, facts_of
 from weft.ir.history import HistoryEntry
 from weft.ir.types import TensorType
+from weft.records import dataclass
 from weft.reporting import announce
 from weft.runtime.cache import digest
 from weft.runtime.identity import digest_graph

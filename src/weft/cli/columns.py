@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
+from weft.records import dataclass
 from weft.screen import elided
 
 GAP = 2

@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.npz import read_arrays, write_arrays
 from weft.ir.types import TensorType
+from weft.records import dataclass
 
 IMAGES = frozenset(".png .jpg .jpeg .bmp .gif .webp .ppm .pgm .tif .tiff".split())
 

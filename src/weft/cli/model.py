@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from weft.errors import UserError
 from weft.frontends.source import frontend_of
 from weft.ir.npz import read_arrays
 from weft.ops.rounding import ROUNDINGS
+from weft.records import dataclass
 
 Given = TypeVar("Given")
 

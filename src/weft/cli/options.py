@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from weft.codegen.flavours import FLAVOURS
 from weft.errors import UserError
 from weft.options import GOALS, Options
 from weft.plan.choice import MAX_ROUNDING
+from weft.records import dataclass
 from weft.runtime.threads import MOST_THREADS
 from weft.targets.find import SIMD
 

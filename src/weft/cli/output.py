@@ -6,7 +6,6 @@ import json
 import textwrap
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from weft.cli.columns import Columns
 from weft.errors import InternalError, UserError, WeftError
 from weft.pictures.canvas import clean
 from weft.plugins import Table as PluginTable
+from weft.records import dataclass
 from weft.reporting import Step
 from weft.reporting import progress as listening
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from weft.api.repeated import Repeated
 from weft.api.rounded import Rounded, in_steps
 from weft.cli.output import CommandState, say, table, write_json
 from weft.ir.short_names import short_names
+from weft.records import dataclass
 from weft.runtime.compare import Difference
 
 ACCUMULATED, OWN = "accumulated", "own"

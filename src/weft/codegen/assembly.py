@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from weft.records import dataclass
 
 _AROUND = 2
 """Lines that a repetition takes beside those that are repeated."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from weft.garbage import return_memory
 from weft.plan.lazy_weights import LazyWeights
+from weft.records import dataclass
 
 # So many bytes of freed constants are worth a look through the allocator's memory.
 _WORTH_RETURNING = 1 << 24

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from weft.codegen import tree as c
+from weft.records import dataclass
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from weft.codegen.flavours import Dialect
 from weft.codegen.naming import STORAGE
@@ -11,6 +10,7 @@ from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.nodes import Access
 from weft.plan.program import Address, CallStep, ExternFunction, Function, ProgramStep, Region
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import TypeAlias
 
@@ -26,6 +25,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import walk_stmts
 from weft.plan.lazy_weights import weights_bytes
 from weft.plan.program import CallStep, Program, ProgramStep, Region
+from weft.records import dataclass
 
 _FRAME, _LEAST_FRAME = 24, 16
 """Bytes that a function of two calls takes, and what the run function takes at the least."""

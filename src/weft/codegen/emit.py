@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -29,6 +29,7 @@ from weft.errors import InternalError
 from weft.ir.foreign import NOTHING_FOREIGN, Foreign
 from weft.plan.lazy_weights import LazyWeights
 from weft.plan.program import Program, Region
+from weft.records import dataclass
 from weft.screen import Screen, Shown
 
 # A compiler takes about 50 MB for a source of this length, and starts in a tenth of the time that

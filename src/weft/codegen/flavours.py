@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from weft.errors import UserError
+from weft.records import dataclass
 
 LANES = "WEFT_LANES"
 """What stands before a short loop over lanes that compilers are to make vectors of."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.codegen.calls import Callee, Formal, walk_calls
 from weft.codegen.layout import wrap_all
 from weft.codegen.naming import STORAGE, CNames
 from weft.plan.program import CallStep, Program
+from weft.records import dataclass
 
 _FIRST = """\
 /* The first of the things that are a part's share; the last parts get those left over. */

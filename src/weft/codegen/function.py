@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft.codegen import tree as c
 from weft.codegen.block import BlockWriter
@@ -18,6 +17,7 @@ from weft.loops.alike import Shared
 from weft.loops.nodes import Access, For, If, Kernel, Local, Stmt
 from weft.loops.simplify import simplify_kernel
 from weft.plan.work import stages_of
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

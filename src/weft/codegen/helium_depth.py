@@ -9,10 +9,10 @@ them, makes each of the four outputs that lie in it::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft.codegen.assembly import Frame
 from weft.codegen.helium_sums import moved
+from weft.records import dataclass
 
 _SUMS = ("r0", "r2", "r4", "r6")
 DEPTH_FRAME = Frame(3, 11, doubles=8, room=24)

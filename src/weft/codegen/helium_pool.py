@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft.codegen.helium_sums import moved
+from weft.records import dataclass
 
 _REACH, _BLOCK = 127, 8
 

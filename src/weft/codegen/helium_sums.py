@@ -12,9 +12,9 @@ are part of its instructions.  Positions and groups of channels are counted when
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft.codegen.assembly import Frame
+from weft.records import dataclass
 
 CHUNK = 16
 """Bytes of a vector."""

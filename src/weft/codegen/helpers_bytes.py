@@ -14,11 +14,11 @@ channels, and the step from one position's outputs to the next's::
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from weft.codegen.assembly import Frame, assembly
 from weft.codegen.helper_text import AssemblyText, assembly_text
 from weft.codegen.helpers_dsp import SUMS
+from weft.records import dataclass
 
 _INSTRUCTION_BYTES, _WORD_BYTES = 4, 4
 _ADD = Frame(4, 10)

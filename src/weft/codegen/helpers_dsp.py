@@ -12,10 +12,10 @@ take four products of each sum a step::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft.codegen.assembly import Frame, assembly
 from weft.codegen.helper_text import AssemblyText, assembly_text, helper_text
+from weft.records import dataclass
 
 _INSTRUCTION_BYTES = 4
 _PAIR = 8

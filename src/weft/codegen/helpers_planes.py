@@ -9,10 +9,10 @@ stride a tile is 2x2 outputs, 55 instructions for 36 products; with strides of 2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft.codegen.assembly import Frame, assembly
 from weft.codegen.helper_text import AssemblyText, assembly_text
+from weft.records import dataclass
 
 _SPREAD = (
     "ldr r8, [r1]",

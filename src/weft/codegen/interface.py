@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from weft.codegen.blob import Blob
 from weft.codegen.flavours import Dialect
@@ -14,6 +13,7 @@ from weft.codegen.naming import STORAGE, CNames
 from weft.codegen.stack import Stack
 from weft.codegen.state import reset_declaration, state_constants
 from weft.plan.program import Arena, Port, Program
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ step that it is told.  Parts of a call, which threads run on a processor, are wo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.codegen.blob import Blob, pack
 from weft.codegen.calls import Base, argument, formals, walk_calls
@@ -27,6 +27,7 @@ from weft.plan.program import (
     ProgramStep,
     Region,
 )
+from weft.records import dataclass
 
 _PART = "part"
 _CONSTANT = (Region.INPUT, Region.WEIGHTS)

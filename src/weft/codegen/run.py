@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -24,6 +24,7 @@ from weft.loops.nodes import Kernel
 from weft.loops.streams import streams
 from weft.plan.lazy_weights import LazyWeights
 from weft.plan.program import Address, CallStep, Program, ProgramStep, Region, Repeat
+from weft.records import dataclass
 
 LEAST_FETCHED, MOST_FETCHED = 1 << 15, 1 << 20
 """Bytes of inputs that are worth a loop and that fit a core's second cache."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from weft.codegen.element import Element
 from weft.codegen.flavours import Dialect
@@ -10,6 +10,7 @@ from weft.codegen.linear import LinearAddress
 from weft.codegen.slots import Slot
 from weft.codegen.tree import CBinary, CCast, Node
 from weft.codegen.value import CValue
+from weft.records import dataclass
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from weft.loops.affine import affine
@@ -24,6 +23,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.statements import blocks, own_exprs
 from weft.loops.walk import FreeVars, free_vars, loads, walk
+from weft.records import dataclass
 
 Known = frozenset[str]
 # More names than this are no registers any more.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
@@ -13,6 +12,7 @@ from weft.dtypes import DType
 from weft.errors import InternalError
 from weft.loops.nodes import Access, Buffer
 from weft.loops.python_arithmetic import HALVES
+from weft.records import dataclass
 
 """Types that are held as ``float`` outside memory."""
 

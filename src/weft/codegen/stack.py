@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from weft.codegen.flavours import APART, LANES, SUMS, Dialect
 from weft.codegen.fork import ForkTask
@@ -11,6 +10,7 @@ from weft.codegen.helpers import assembly_stack, helper_uses
 from weft.codegen.naming import MATH
 from weft.codegen.unit import Unit
 from weft.codegen.uses import Uses
+from weft.records import dataclass
 
 RUNTIME, LIBRARY, TRIGONOMETRY = 96, 256, 1024
 """Bytes allowed for what a function calls that Weft did not write: what compilers call by

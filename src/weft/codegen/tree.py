@@ -8,15 +8,17 @@ objects, since a pass over their block says where each of them is read from.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
+
+from weft.records import dataclass
 
 # Precedence, as in the grammar of C: an operand below the level that is wanted gets brackets.
 PRIMARY, UNARY, NEGATIVE, PRODUCT, SUM, SHIFT, RELATION, EQUALITY = 16, 15, 14, 13, 12, 11, 10, 9
 BIT_AND, BIT_XOR, BIT_OR, AND, OR, TERNARY = 8, 7, 6, 5, 4, 3
 
-BINARY_LEVELS = {
+BINARY_LEVELS: Mapping[str, tuple[int, int, int]] = {
     "*": (PRODUCT, PRODUCT, NEGATIVE),
     "/": (PRODUCT, PRODUCT, NEGATIVE),
     "%": (PRODUCT, PRODUCT, UNARY),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from weft.codegen.calls import Callee, aliased_parameters, walk_calls
 from weft.codegen.flavours import Dialect
@@ -18,6 +18,7 @@ from weft.loops.nodes import Access, Kernel
 from weft.loops.simplify import simplify_kernel
 from weft.plan.program import ExternFunction, Function, Program
 from weft.plan.work import stages_of
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ with everything that is tied to it (``weft.compress.coupling``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from math import ceil
 
@@ -23,6 +22,7 @@ from weft.errors import UserError
 from weft.ir.edit import read_only
 from weft.ir.graph import Graph
 from weft.ops.value_bounds import value_bounds
+from weft.records import dataclass
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
 

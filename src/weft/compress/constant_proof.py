@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from weft.loops.element_bounds import ElementBounds, along_axis
 from weft.ops.axis_relations import is_elementwise
 from weft.ops.evaluate import call_of
 from weft.ops.value_bounds import node_sum, value_bounds
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

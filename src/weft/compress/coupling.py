@@ -10,7 +10,7 @@ pins all that it reads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from weft.ir.graph import Graph, Node
 from weft.ir.types import Dim, TensorType
 from weft.ops.evaluate import call_of
 from weft.ops.record import Call
+from weft.records import dataclass
 
 FITTED = frozenset({"Expand", "Gather", "Reshape", "Slice", "Split"})
 """Ops that move elements to places that they are told, which pruning fits to what is left."""

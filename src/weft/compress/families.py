@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from dataclasses import replace as changed
 
 import numpy as np
@@ -18,6 +17,7 @@ from weft.ir.naming import fresh
 from weft.ops.axis_relations import is_layer
 from weft.ops.evaluate import call_of, evaluate_node
 from weft.ops.table import OPS
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

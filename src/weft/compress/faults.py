@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -21,6 +20,7 @@ from weft.errors import UserError, above_zero
 from weft.ir.edit import set_constants
 from weft.ir.graph import Graph
 from weft.ir.types import Symbol, TensorType
+from weft.records import dataclass
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
 

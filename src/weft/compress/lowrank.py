@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 from functools import partial
 
@@ -18,6 +18,7 @@ from weft.ir.graph import Graph, Node, noted
 from weft.ir.naming import listed
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
+from weft.records import dataclass
 from weft.rewrite.recipe import Recipe
 from weft.rewrite.rule import Exactness
 

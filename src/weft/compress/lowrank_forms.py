@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -13,6 +12,7 @@ from weft.ir.types import Dim
 from weft.ops.build import GraphBuilder
 from weft.ops.convolution import ConvAttributes
 from weft.ops.linear import GemmAttributes
+from weft.records import dataclass
 from weft.rewrite.recipe import parameter
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from math import prod
 
@@ -22,6 +21,7 @@ from weft.ops.indexing import GatherAttributes
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.slicing import SliceAttributes
 from weft.ops.table import OPS
+from weft.records import dataclass
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from dataclasses import replace as changed
 
 import numpy as np
@@ -15,6 +14,7 @@ from weft.loops.element_bounds import ElementBounds, along_axis
 from weft.ops.integer import PRODUCTS, IntegerProducts
 from weft.ops.table import OPS
 from weft.ops.value_bounds import node_sum
+from weft.records import dataclass
 
 Known = Mapping[str, ElementBounds]
 

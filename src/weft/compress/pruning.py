@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, gcd
 from types import MappingProxyType
 from typing import Literal
@@ -16,6 +15,7 @@ from weft.compress.sparsity import share_of
 from weft.compress.weight_axes import chosen_names
 from weft.errors import UserError
 from weft.ir.graph import Graph
+from weft.records import dataclass
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from functools import cached_property
 from itertools import pairwise
@@ -24,6 +23,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.slicing import slice_ranges, split_lengths
 from weft.ops.support import axis_of
 from weft.ops.table import OPS
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

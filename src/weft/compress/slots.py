@@ -10,10 +10,12 @@ positions by multiplying with a weight, slots are *born*; where it sums over an 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
+
+from weft.records import dataclass
 
 Labels: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 """The labels along one axis; ``None`` stands for an axis of unknown length."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
@@ -13,6 +12,7 @@ from weft.compress.weight_axes import Weight, weights_of
 from weft.errors import UserError
 from weft.ir.edit import set_constants
 from weft.ir.graph import Graph
+from weft.records import dataclass
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph, Node
+from weft.records import dataclass
 
 Axis: TypeAlias = Callable[[Node, int], int]
 """The axis of an input of a node that it sums along, given the input's rank."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from weft.explore.plot import label, ticks
 from weft.pictures.canvas import (
@@ -17,6 +16,7 @@ from weft.pictures.canvas import (
     text,
     title,
 )
+from weft.records import dataclass
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, STEP = 900, 280, 90, 60, 50, 22
 _COLOUR, _MOST = "#56b4e9", 200

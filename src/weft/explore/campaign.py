@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import sqrt
 
 from weft.explore.bars import Bar, bars
+from weft.records import dataclass
 from weft.screen import Screen, Shown, several
 
 CONFIDENCE, _Z = 0.95, 1.959963984540054

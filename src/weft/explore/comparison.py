@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import inf
 from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, get_args
 from weft.errors import UserError
 from weft.explore.plot import Point, scatter
 from weft.ir.diff import GraphDiff
+from weft.records import dataclass
 from weft.runtime.timing import Timing, microseconds
 from weft.screen import Screen, Shown, several
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import floor, log10
 
 from weft.pictures.canvas import element, frame, page, path, text, title
 from weft.pictures.labels import Label, Rectangle, around, drawn
+from weft.records import dataclass
 from weft.screen import elided
 
 WIDTH, HEIGHT = 900, 540

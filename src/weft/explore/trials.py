@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, prod
 from pathlib import Path
 from typing import TypeAlias
@@ -14,6 +13,7 @@ from weft.errors import UserError, nearest
 from weft.explore.comparison import Quality
 from weft.ir.npz import read_arrays
 from weft.ir.types import TensorType
+from weft.records import dataclass
 from weft.runtime.compare import compare
 from weft.runtime.timing import Timer, Timing, summary
 

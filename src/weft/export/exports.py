@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -13,6 +13,7 @@ import jinja2
 
 from weft.errors import UserError, fault, is_weft, nearest_or_all
 from weft.plugins import Kind, Table, Unusable
+from weft.records import dataclass
 
 LAYOUTS = ("cmsis", "zephyr", "arduino")
 """Exports that make a toolkit a package of a build system, each with a folder of templates."""

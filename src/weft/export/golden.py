@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from weft.dtypes import DType
+from weft.records import dataclass
 
 # Relative to the range of an output; what a 32-bit float network may lose to another order
 # of summation, and what coarser types lose to their own rounding.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from weft.export.records import NO_ORIGIN, Provenance
 from weft.export.steps import StepFigures, StepGolden
 from weft.plan.plan import ALIGNMENT
 from weft.plan.report import LayerSpan, Report, summary
+from weft.records import dataclass
 from weft.screen import Screen, Shown
 from weft.targets.target import Target
 

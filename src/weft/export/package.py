@@ -6,7 +6,6 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -22,6 +21,7 @@ from weft.errors import UserError
 from weft.export.exports import rendered
 from weft.export.toolkit import check_folder
 from weft.plan.report import size
+from weft.records import dataclass
 from weft.runtime.cache import digest
 from weft.runtime.compiler import Compiler, archive_library, compile_object, link_library
 from weft.runtime.threads import pool_texts

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from weft.export.records import Provenance
 from weft.export.steps import StepFigures
 from weft.plan.report import Report, Row, size
+from weft.records import dataclass
 from weft.targets.target import Memory, Target
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from weft.export.exports import rendered
 from weft.export.toolkit import Toolkit
 from weft.loops.python_arithmetic import HALVES
 from weft.plan.report import size
+from weft.records import dataclass
 from weft.screen import Screen, Shown
 
 MOST_ON_STACK = 1 << 16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from weft.codegen.literals import array_lines, array_names, storage_of
 from weft.codegen.naming import comment_text
 from weft.dtypes import DType
 from weft.export.golden import TestVector
+from weft.records import dataclass
 
 MOST_BYTES = 1 << 20
 """Bytes of golden data of all steps; of more, some elements are taken at equal distances."""

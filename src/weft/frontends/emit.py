@@ -13,7 +13,7 @@ and reports them together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

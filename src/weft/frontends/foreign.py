@@ -9,13 +9,13 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from weft.errors import UserError
+from weft.records import dataclass
 
 _HEAD = 1 << 16
 _HDF5, _ZIPS = b"\x89HDF\r\n\x1a\n", (b"PK\x03\x04", b"PK\x05\x06")

@@ -12,13 +12,13 @@ import mmap
 import os
 import stat
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from weft.errors import UserError
 from weft.files import read_at
+from weft.records import dataclass
 
 _WINDOW = 1 << 16
 # NumPy would ask for huge pages, which take longer to clear than they save anyone who reads once.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,6 +21,7 @@ from weft.ops.resolve import resolved
 from weft.ops.rounding import FLOAT, ROUNDINGS
 from weft.ops.table import OPS
 from weft.plugins import Kind, Table, Unusable, called
+from weft.records import dataclass
 
 if TYPE_CHECKING:
     from weft.recipes import apply

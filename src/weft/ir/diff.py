@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from dataclasses import replace as changed
 
 from weft.ir.graph import Graph, Node
 from weft.ir.printer import show_node
 from weft.ir.unknown import digest, same_array
+from weft.records import dataclass
 from weft.screen import Screen, Shown, several
 
 _CONTEXT = 2

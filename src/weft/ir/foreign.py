@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from weft.records import dataclass
 
 C, CXX = (".c",), (".cc", ".cpp", ".cxx")
 OBJECTS = (".o", ".a")

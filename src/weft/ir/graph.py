@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from weft.ir.history import HistoryEntry
 from weft.ir.types import TensorType
 from weft.ir.unknown import is_known, same_array
+from weft.records import dataclass
 from weft.screen import Screen, Shown, several, some
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, TypeAlias, cast, get_args, get_type_hints
@@ -34,6 +34,7 @@ from weft.ir.printer import scoped
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.ir.unknown import digest
 from weft.ir.verify import violations
+from weft.records import dataclass
 
 AttributeClass: TypeAlias = Callable[[str], type]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 
 import numpy as np
@@ -13,6 +13,7 @@ from weft.ir.graph import Graph, Node, Origin
 from weft.ir.naming import numbered
 from weft.ir.order import topological
 from weft.ir.types import TensorType
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

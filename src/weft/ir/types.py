@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.records import dataclass
 
 _TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>(?:\w+(?:,\w+)*)?)\]")
 

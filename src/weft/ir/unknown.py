@@ -9,7 +9,6 @@ asking for one raises ``ValueUnknown``, which rules and kernels are refused with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from math import prod
@@ -18,6 +17,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from weft.dtypes import DType
+from weft.records import dataclass
 
 Array: TypeAlias = "np.ndarray | Unknown"
 

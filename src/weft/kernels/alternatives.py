@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from weft.kernels.task import Task
 from weft.plan.implementation import Implementation
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ of such loops, those of plugins too, read this one analysis, which is made once 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -22,6 +21,7 @@ from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Binary, Cast, Expr, Load, Reduce, Var
 from weft.loops.walk import free_vars, loads, map_expr, reduces, walk
 from weft.ops.expr import add, binary, mul
+from weft.records import dataclass
 
 MAX_STATIC_TAPS = 16
 """Taps along the tiled axis that are written out; more are looped over."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +18,7 @@ from weft.ops.functions import function_name, function_of
 from weft.ops.record import Op
 from weft.ops.trace import graph_of
 from weft.ops.values import Value, input_value
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import isfinite
 
 from weft.kernels.alternatives import Alternative
@@ -11,6 +11,7 @@ from weft.kernels.refusal import Refusal
 from weft.plan.choice import Answer, Offered
 from weft.plan.fusion import Group
 from weft.plan.plan import Plan
+from weft.records import dataclass
 from weft.screen import Screen, Shown
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.ir.foreign import Foreign
 from weft.kernels.alternatives import Alternative
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
+from weft.records import dataclass
 
 Propose: TypeAlias = Callable[[Task], tuple[Alternative, ...] | Refusal]
 """``propose(task)``: at least one alternative, or why there is none."""

@@ -6,7 +6,6 @@ A guard is ``position >= 0`` for a position that is affine in one reduction axis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 
 from weft.dtypes import DType
@@ -15,6 +14,7 @@ from weft.loops.affine_arithmetic import emit
 from weft.loops.definition import neutral
 from weft.loops.nodes import Binary, Const, Expr, Reduce, Select, Var
 from weft.loops.walk import dtype_of, free_vars, loads
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.kernels.key import layer_key
 from weft.kernels.selection import TaskChoice
@@ -10,6 +10,7 @@ from weft.kernels.task import Task
 from weft.plan.comments import describe
 from weft.plan.fusion import Group
 from weft.plan.plan import Plan
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

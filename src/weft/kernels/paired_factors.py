@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from weft.dtypes import DType
 from weft.loops.instruction import Instruction
 from weft.loops.nodes import Load
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

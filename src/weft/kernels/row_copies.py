@@ -7,7 +7,7 @@ border as a whole, others at their ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from weft.kernels.contraction import SlidingWindow
@@ -15,6 +15,7 @@ from weft.kernels.tiling import blocks_of
 from weft.kernels.writer import LANE, for_lanes, for_range, integer, plus, spans, times
 from weft.loops.guards import conjunction
 from weft.loops.nodes import Axis, Binary, Buffer, Const, Expr, If, Stmt, Store, Var
+from weft.records import dataclass
 
 WIDE = "wide"
 """The buffer of the copies."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import chain
 from math import isfinite
@@ -30,6 +30,7 @@ from weft.plan.implementation import Constants, Implement, Implementation
 from weft.plan.strides import StridedView
 from weft.plan.text import StepText, refused
 from weft.plugins import Plugin, called
+from weft.records import dataclass
 from weft.targets.target import Target
 
 Offer: TypeAlias = tuple[Alternative, ...] | Refusal

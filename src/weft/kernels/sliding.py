@@ -9,12 +9,12 @@ registers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from weft.kernels.guards import Guard
 from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Expr, Reduce, Var
 from weft.loops.walk import free_vars, loads
+from weft.records import dataclass
 
 MOST_TAPS = 8
 """Taps of a row that are written out: so many weights are held in registers."""

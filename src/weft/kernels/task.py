@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypedDict
 
 import numpy as np
@@ -12,6 +12,7 @@ from weft.kernels.analyzed import Analyzed
 from weft.loops.definition import Compute
 from weft.loops.nodes import Buffer
 from weft.plan.choice import MAX_ROUNDING
+from weft.records import dataclass
 from weft.targets.target import Target
 
 LOOP_NAMES = frozenset(

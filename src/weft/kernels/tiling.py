@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from weft.kernels.contraction import Contraction
 from weft.kernels.guards import Guard
 from weft.loops.walk import free_vars, loads
+from weft.records import dataclass
 from weft.targets.target import Target
 
 FEW_REGISTERS = 16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
@@ -12,6 +11,7 @@ from weft.ir.graph import Graph
 from weft.ops.table import OPS
 from weft.ops.trace import call_graph
 from weft.ops.values import Value, apply
+from weft.records import dataclass
 
 Layer: TypeAlias = Callable[..., Any] | Graph
 """Anything from values to values: a layer, an op function, a function, a net or a graph."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -13,6 +12,7 @@ from weft.layers.parameters import checked
 from weft.ops.convolution import ConvAttributes, ConvTransposeAttributes
 from weft.ops.table import OPS
 from weft.ops.values import Initial, Value, apply
+from weft.records import dataclass
 
 Padding: TypeAlias = Sizes | Literal["same"]
 """Zeros on both sides of every axis; ``same`` keeps ``ceil(size / stride)``, as ONNX's

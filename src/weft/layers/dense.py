@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.types import TensorType
@@ -12,6 +10,7 @@ from weft.layers.parameters import checked
 from weft.ops.linear import GemmAttributes
 from weft.ops.table import OPS
 from weft.ops.values import Initial, Value, apply
+from weft.records import dataclass
 
 
 @checked

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.ir.types import TensorType
 from weft.layers.initial import Array, float_type, parameter, size_at
 from weft.layers.parameters import checked
@@ -14,6 +12,7 @@ from weft.ops.normalization import (
 )
 from weft.ops.table import OPS
 from weft.ops.values import Value, apply
+from weft.records import dataclass
 
 
 @checked

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.layers.initial import Sizes, spatial
 from weft.layers.parameters import checked
 from weft.ops.table import OPS
 from weft.ops.values import Value, apply
+from weft.records import dataclass
 
 
 @checked

@@ -10,7 +10,7 @@ that are known where loops are unrolled.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias, cast
 
 from weft.dtypes import DType
@@ -35,6 +35,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.statements import all_exprs, declared_in, walk_stmts
 from weft.loops.walk import FreeVars, children, loads, with_children
+from weft.records import dataclass
 
 Step: TypeAlias = "int | str"
 """A stride in elements, or the name of the number that it is."""

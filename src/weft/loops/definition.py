@@ -9,7 +9,7 @@ is checked against.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from weft.dtypes import DType
@@ -50,6 +50,7 @@ from weft.loops.walk import (
     substitute,
     with_children,
 )
+from weft.records import dataclass
 
 COMBINE: dict[str, str] = {
     "sum": "add",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 import numpy as np
@@ -44,6 +44,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import dtype_of, free_vars, loads, walk
+from weft.records import dataclass
 
 MOST_POINTS = 1 << 25
 """Beyond so many points nothing is enumerated: then only the type is known."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.dtypes import DType
 from weft.loops.nodes import Binary, Cast, Const, Expr, Unary
 from weft.loops.walk import dtype_of
+from weft.records import dataclass
 
 _I32, _I64 = DType.I32, DType.I64
 _WORD, _MOST_ZERO = 32, 255

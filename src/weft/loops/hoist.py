@@ -6,12 +6,13 @@ A stack is small on many machines, and not aligned to a vector; the arena is nei
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 
 from weft.loops.nodes import Access, Buffer, For, If, Instruct, Kernel, Local, Stmt
 from weft.loops.statements import declared_in, rename_buffers, walk_stmts
 from weft.loops.walk import FreshNames
+from weft.records import dataclass
 
 LEAST_BYTES = 8192
 """Locals of fewer bytes stay on the stack, if a target does not say otherwise."""

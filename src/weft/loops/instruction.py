@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from math import prod
@@ -43,6 +43,7 @@ from weft.loops.statements import (
 )
 from weft.loops.text import parse
 from weft.loops.walk import map_expr
+from weft.records import dataclass
 
 _ROWS = files("weft.loops").joinpath("instructions")
 

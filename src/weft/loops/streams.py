@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from weft.loops.affine import AffineForm, affine
 from weft.loops.nodes import Buffer, Const, For, Kernel, Load, Stmt, Var
 from weft.loops.statements import blocks, own_exprs
 from weft.loops.walk import loads
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ As in ``weft.loops.schedule``, every step is a function kernel -> kernel, and ra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from weft.loops.affine import affine
 from weft.loops.affine_arithmetic import emit
@@ -35,6 +35,7 @@ from weft.loops.simplify import simplify
 from weft.loops.statements import blocks, map_stmts, substitute_stmts, with_blocks
 from weft.loops.text import show_expr
 from weft.loops.walk import free_vars, index, map_expr
+from weft.records import dataclass
 
 
 def widen(kernel: Kernel, local: str, loops: Sequence[str]) -> Kernel:

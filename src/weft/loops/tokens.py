@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from weft.errors import InternalError
+from weft.records import dataclass
 
 T = TypeVar("T")
 _TOKEN = re.compile(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar, dataclass_transform
+
+from weft.records import dataclass
 
 T = TypeVar("T")
 

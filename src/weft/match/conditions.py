@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import cache
@@ -21,6 +21,7 @@ from weft.match.possible import shown, wrong_literal
 from weft.match.view import QueryableGraph
 from weft.ops.record import Control
 from weft.ops.table import FAMILIES, OPS
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

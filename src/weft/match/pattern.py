@@ -8,8 +8,9 @@ it, so that expressions can be read along the edges of a graph and against them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from weft.records import dataclass
 
 
 class _Mark:

@@ -8,10 +8,10 @@ anywhere; with a node, the search begins at this node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from weft.match.conditions import Check
+from weft.records import dataclass
 
 Place: TypeAlias = tuple[str | None, Any]
 ANYWHERE: Place = (None, None)

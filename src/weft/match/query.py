@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
@@ -30,6 +29,7 @@ from weft.match.search_state import (
 )
 from weft.match.view import GraphView, Match, QueryableGraph
 from weft.ops.resolve import resolved
+from weft.records import dataclass
 from weft.screen import Screen, Shown, several, some
 
 Overlaps: TypeAlias = Literal["all", "every", "greedy", "best"]

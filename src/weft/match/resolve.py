@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.errors import UserError
 from weft.match.messages import error_at, nearest
@@ -21,6 +21,7 @@ from weft.match.pattern import (
     children,
 )
 from weft.ops.table import OPS
+from weft.records import dataclass
 
 HIDDEN = "."
 """How names begin that belong to a use of a sub-pattern and are not told."""

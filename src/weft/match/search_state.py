@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,6 +12,7 @@ from weft.errors import UserError
 from weft.ir.graph import Node
 from weft.match.program import ANYWHERE, LookStep, Place, QueryProgram, Step
 from weft.match.view import QueryableGraph
+from weft.records import dataclass
 
 Bindings: TypeAlias = Mapping[str, str]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from weft.ir.graph import Node
 from weft.match.program import QueryProgram
 from weft.match.search_state import Budget
 from weft.match.view import QueryableGraph
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

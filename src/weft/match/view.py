@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import numpy as np
 from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
+from weft.records import dataclass
 from weft.screen import Screen, Shown, several, some
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from weft.ops.elementwise import (
 )
 from weft.ops.expr import binary, select, unary
 from weft.ops.record import Call, Define, Op, Param
+from weft.records import dataclass
 
 SLOPES = Domain(
     "a floating-point or wide integer type",

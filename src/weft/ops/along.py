@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -19,6 +18,7 @@ from weft.ops.expr import axes, binary, index, select, total
 from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op
 from weft.ops.reduction import SUMMED, extreme_of, renamed, without
 from weft.ops.support import axis_of
+from weft.records import dataclass
 
 ACCUMULATED = Domain(
     "f32, f64, i32, i64, u32 or u64",

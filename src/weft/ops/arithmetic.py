@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
@@ -33,6 +32,7 @@ from weft.ops.elementwise import (
 )
 from weft.ops.expr import binary, select, unary
 from weft.ops.record import WITH_AUTODIFF, Call, Define, Grad, NoGrad, Op, Param
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

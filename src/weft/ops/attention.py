@@ -5,7 +5,6 @@ Scores are computed in ``f32`` for half types and rounded at the outputs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -17,6 +16,7 @@ from weft.ops.accumulate import exact, floating
 from weft.ops.record import Builder, Call, Expand, Op, Param
 from weft.ops.steps import Steps
 from weft.ops.support import at_rank, known
+from weft.records import dataclass
 
 Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS = range(7)
 """Positions of the inputs."""

@@ -8,7 +8,6 @@ are asked through what they expand to.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from functools import lru_cache
 from types import MappingProxyType
@@ -28,6 +27,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.record import Call
 from weft.ops.region_inference import AxisSpan, Box, part_of
 from weft.ops.table import OPS
+from weft.records import dataclass
 
 Site: TypeAlias = tuple[int, int]
 """The position of an input, and one of its axes."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.dtypes import DType
@@ -14,6 +12,7 @@ from weft.loops.nodes import Expr
 from weft.ops.elementwise import FLOATS, checked, fitted
 from weft.ops.expr import axes, const, variables
 from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op, Param
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

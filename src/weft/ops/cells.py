@@ -6,12 +6,12 @@ A cell gets its share of the input already projected, biases included where they
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from weft.ops.record import Call
 from weft.ops.steps import Steps
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

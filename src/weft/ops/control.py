@@ -14,7 +14,6 @@ Invariants are values of the surrounding graph that every step reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from weft.ir.graph import Attributes, Graph
 from weft.ir.types import Dim, TensorType
 from weft.ops.evaluate import evaluate
 from weft.ops.record import Call, Control, NoGrad, Op, Param, Reference
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ by ``pads``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -34,6 +33,7 @@ from weft.ops.window import (
     window_of,
     window_shape,
 )
+from weft.records import dataclass
 
 Element: TypeAlias = Callable[[tuple[Expr, ...]], Expr]
 """The value of an operand at an index, as the sum uses it."""

@@ -7,7 +7,6 @@ that are known, ``count`` may be left out and ``reference`` gives as many as the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -24,6 +23,7 @@ from weft.ops.record import Builder, Call, Expand, Extern, ExternBody, NoGrad, O
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.slicing import SplitAttributes
 from weft.ops.support import axis_of, concrete, known
+from weft.records import dataclass
 
 PLACES = NoGrad("places are integers")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -18,6 +17,7 @@ from weft.ops.sampling import bounded, interpolated
 from weft.ops.shape import linear_index
 from weft.ops.support import each_point, known
 from weft.ops.window import implied_window
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

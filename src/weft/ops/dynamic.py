@@ -6,8 +6,6 @@ the nearest whole number, halves away from zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.dtypes import DType
@@ -18,6 +16,7 @@ from weft.ops.cast import CastAttributes
 from weft.ops.record import Builder, Call, Expand, NoGrad, Op, Param
 from weft.ops.reduction import ReduceAttributes
 from weft.ops.support import axis_of
+from weft.records import dataclass
 
 _LARGEST = 127.0
 _LOW, _HIGH, _STEPS = -128.0, 127.0, 255.0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +20,7 @@ from weft.loops.walk import dtype_of
 from weft.ops.accumulate import accumulator
 from weft.ops.expr import axes, binary, broadcast, const, variables
 from weft.ops.record import WITH_AUTODIFF, Call, Define, Grad, NoGrad, Op, Param
+from weft.records import dataclass
 
 PIECEWISE_CONSTANT = NoGrad("the derivative is zero wherever there is one")
 NOT_REAL = NoGrad("the output is not a real number")

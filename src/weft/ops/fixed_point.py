@@ -6,7 +6,6 @@ made, so that a run has integers only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -27,6 +26,7 @@ from weft.ops.requantization import (
     requantized,
 )
 from weft.ops.support import axis_of
+from weft.records import dataclass
 
 BYTES = Domain("i8 or u8", frozenset({DType.I8, DType.U8}))
 NARROW = Domain("i8, u8 or i16", frozenset({DType.I8, DType.U8, DType.I16}))

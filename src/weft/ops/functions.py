@@ -11,7 +11,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, fields
 from functools import cached_property
 from inspect import Parameter, Signature
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from weft.ops.record import Op, Param
 from weft.ops.table import OPS
 from weft.ops.values import Input, Value, apply, as_values
 from weft.plugins.discover import Kind, of_kind
+from weft.records import dataclass
 
 # As the frameworks call them.
 _NAMES = {

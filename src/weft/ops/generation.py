@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, isfinite
 
@@ -18,6 +17,7 @@ from weft.ops.elementwise import NUMBERS
 from weft.ops.expr import add, axes, binary, cast, const, select, variables
 from weft.ops.record import Call, Define, NoGrad, Op
 from weft.ops.support import leading
+from weft.records import dataclass
 
 NO_DATA = NoGrad("the output does not depend on data")
 

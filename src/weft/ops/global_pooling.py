@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -19,6 +18,7 @@ from weft.ops.pooling import check_float, check_norm, norm, power_sum
 from weft.ops.record import Call, Define, Op, Param
 from weft.ops.support import known
 from weft.ops.window import spatial_axes, spatial_dims, tap_axes
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

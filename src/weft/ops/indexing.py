@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.dtypes import DType
@@ -21,6 +19,7 @@ from weft.ops.support import (
     leading,
     wrapped,
 )
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

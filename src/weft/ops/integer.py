@@ -7,7 +7,6 @@ one for each row of the left factor, column of the right, output channel of a co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from weft.ops.integer_operands import (
 from weft.ops.linear import matmul_points, matmul_shape
 from weft.ops.quantization import is_single
 from weft.ops.record import Call, Define, Op
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ Activations are ``i16`` with a zero point of 0, weights ``i8`` ("16x8").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -24,6 +23,7 @@ from weft.ops.record import Call, Define, Extern, ExternBody, NoGrad, Op, Param
 from weft.ops.requantization import DOMAIN, requantized
 from weft.ops.support import axis_of
 from weft.ops.window import implied_window
+from weft.records import dataclass
 
 HALVES = Domain("i16", frozenset({DType.I16}))
 BYTES = Domain("i8", frozenset({DType.I8}))

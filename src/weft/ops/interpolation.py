@@ -8,7 +8,6 @@ as PyTorch and onnxruntime find it: rounding decides which element that is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.ir.graph import Attributes
+from weft.records import dataclass
 
 Reals: TypeAlias = NDArray[np.floating[Any]]
 Places: TypeAlias = NDArray[np.int64]

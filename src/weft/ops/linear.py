@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -18,6 +17,7 @@ from weft.ops.expr import binary, broadcast, const, total
 from weft.ops.record import Call, Define, Op, Param
 from weft.ops.support import known, leading
 from weft.ops.window import described
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -34,6 +33,7 @@ from weft.ops.elementwise import (
 )
 from weft.ops.expr import binary, const, select, unary
 from weft.ops.record import Call, Define, Op, Param
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ Labels equal to ``ignore_index`` contribute nothing, neither to sums nor to mean
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from weft.ops.accumulate import accumulator, narrowed, widened
 from weft.ops.elementwise import FLOATS, checked
 from weft.ops.expr import axes, binary, cast, clamp, const, select, total, unary, variables
 from weft.ops.record import Builder, Call, Define, Expand, Op, Param
+from weft.records import dataclass
 
 REDUCTIONS = ("none", "sum", "mean")
 

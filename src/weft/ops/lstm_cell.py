@@ -6,7 +6,6 @@ Numbers with ``i`` integer bits count ``2**(i - 15)``; functions are those of ge
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -20,6 +19,7 @@ from weft.ops.gemmlowp import BARREL
 from weft.ops.record import Call, Extern, ExternBody, NoGrad, Op, Param
 from weft.ops.requantization import DOMAIN, requantized
 from weft.ops.support import known
+from weft.records import dataclass
 
 HALVES = Domain("i16", frozenset({DType.I16}))
 _LOW, _HIGH = -(1 << 15), (1 << 15) - 1

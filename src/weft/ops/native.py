@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatch
 from importlib.resources.abc import Traversable
 from pathlib import PurePath
@@ -23,6 +23,7 @@ from weft.ir.foreign import Foreign
 from weft.ir.types import TensorType
 from weft.ops.ctext import C_TYPES
 from weft.ops.record import Call, Extern, ExternBody, NoGrad, Op
+from weft.records import dataclass
 
 _FUNCTION = re.compile(r"\s*void\s+([A-Za-z_]\w*)\s*\(([^()]*)\)\s*;?\s*")
 _POINTER = re.compile(r"(const\s+)?([a-z]\w*(?:\s+char)?)\s*\*\s*([A-Za-z_]\w*)")

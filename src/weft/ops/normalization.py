@@ -7,7 +7,6 @@ says; it only types the statistics that ``LayerNormalization`` returns.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -18,6 +17,7 @@ from weft.ops.accumulate import accumulator, exact, floating
 from weft.ops.record import Builder, Call, Expand, Op, Param
 from weft.ops.steps import Steps
 from weft.ops.support import axis_of, known
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from weft.ops.expr import binary, broadcast, index
 from weft.ops.record import Builder, Call, Define, Expand, Op
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.support import at_rank, each_point, known, leading, not_concrete
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

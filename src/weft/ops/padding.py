@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from weft.loops.nodes import Expr
 from weft.ops.expr import add, axes, binary, clamp, const, index, select, variables
 from weft.ops.record import Call, Define, Op, Param
 from weft.ops.support import axes_of, known
+from weft.records import dataclass
 
 MODES = ("constant", "edge", "reflect", "wrap")
 

@@ -7,7 +7,6 @@ Spatial attributes are those of convolutions; a window that sticks out past the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import prod
 
@@ -32,6 +31,7 @@ from weft.ops.window import (
     window_of,
     window_shape,
 )
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

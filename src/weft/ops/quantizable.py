@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from weft.ir.graph import Graph, Node
+from weft.records import dataclass
 
 Scales: TypeAlias = Literal["weights", "own", "shared", "function"]
 """How the scale of an op's output relates to that of its inputs.

@@ -7,7 +7,6 @@ along ``axis``, or one for each block of ``block_size`` positions along ``axis``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -25,6 +24,7 @@ from weft.ops.expr import axes, binary, cast, const, index, unary, variables
 from weft.ops.record import Builder, Call, Define, Expand, NoGrad, Op, Param
 from weft.ops.reduction import ReduceAttributes
 from weft.ops.support import axis_of
+from weft.records import dataclass
 
 QUANTIZED = Domain(
     "an integer type of 8 or 16 bits", frozenset({DType.I8, DType.U8, DType.I16, DType.U16})

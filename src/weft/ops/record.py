@@ -9,7 +9,7 @@ of ``Define`` (an index expression), ``Expand`` (a small graph of other ops), ``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 from typing import Any, Protocol, TypeAlias
 
@@ -21,6 +21,7 @@ from weft.ir.graph import Attributes, Graph
 from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr, Load
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from weft.ops.record import Builder, Call, Expand, Op, Param
 from weft.ops.recurrent_reference import run_layer
 from weft.ops.steps import Steps
 from weft.ops.support import at_rank, known
+from weft.records import dataclass
 
 DIRECTIONS = {"forward": (0,), "reverse": (1,), "bidirectional": (0, 1)}
 

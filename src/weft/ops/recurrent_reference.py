@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from weft.ops.cells import FORMS, Activation
+from weft.records import dataclass
 
 Array = np.ndarray
 States = tuple[Array, ...]

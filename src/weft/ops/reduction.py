@@ -7,7 +7,6 @@ loop language's ``min`` and ``max`` do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -32,6 +31,7 @@ from weft.ops.elementwise import (
 from weft.ops.expr import axes, binary, select, total, unary
 from weft.ops.record import Call, Define, Op
 from weft.ops.support import axes_of
+from weft.records import dataclass
 
 SUMMED = Domain(
     "a floating-point or wide integer type",

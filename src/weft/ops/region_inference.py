@@ -8,7 +8,6 @@ that is proved (``weft.loops.agreement``), so no op needs a rule of its own here
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from typing import Any, TypeAlias
 
@@ -27,6 +26,7 @@ from weft.ops.definitions import definition, expansion
 from weft.ops.evaluate import call_of
 from weft.ops.record import Call, Extern
 from weft.ops.table import OPS
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.dtypes import DType
@@ -12,6 +10,7 @@ from weft.ir.types import TensorType
 from weft.ops.ctext import C_TYPES, body_text
 from weft.ops.record import Call, Extern, ExternBody, Op, Param
 from weft.ops.support import at_rank, integer, known
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

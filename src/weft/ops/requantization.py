@@ -11,7 +11,6 @@ bits have multipliers of 15 bits, and one rounding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import frexp
 
 import numpy as np
@@ -26,6 +25,7 @@ from weft.ops.expr import axes, binary, cast, const, index, unary, variables
 from weft.ops.quantization import is_single
 from weft.ops.record import Call, Define, NoGrad, Op, Param
 from weft.ops.support import axis_of
+from weft.records import dataclass
 
 DOMAIN = "weft.integers"
 """The operator set of integer ops in ONNX files that the standard does not have."""

@@ -5,7 +5,6 @@ The tables come from ``weft.ops.interpolation``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import floor
 
 import numpy as np
@@ -41,6 +40,7 @@ from weft.ops.support import (
     known,
     not_concrete,
 )
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

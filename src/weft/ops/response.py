@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.ir.graph import Attributes
@@ -15,6 +13,7 @@ from weft.ops.expr import add, axes, binary, const, inside, select, variables
 from weft.ops.record import Builder, Call, Define, Expand, Op
 from weft.ops.steps import Steps
 from weft.ops.support import axes_of, axis_of, known
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.ir.graph import Attributes
@@ -14,6 +12,7 @@ from weft.ops.accumulate import exact, floating, narrowed, widened
 from weft.ops.expr import add, axes, binary, mul, select, variables
 from weft.ops.record import Call, Define, Op, Param
 from weft.ops.support import at_rank, integer, known, wrapped
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -32,6 +31,7 @@ from weft.ops.expr import (
 )
 from weft.ops.record import Call, Define, Op, Param
 from weft.ops.support import each_point, known
+from weft.records import dataclass
 
 FAR = 1e6
 """Coordinates are held within this: beyond it lies nothing, and integers stay exact."""

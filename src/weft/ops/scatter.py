@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -28,6 +27,7 @@ from weft.ops.support import (
     known,
     zero,
 )
+from weft.records import dataclass
 
 UFUNCS: dict[str, Any] = {
     "add": np.add,

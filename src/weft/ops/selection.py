@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -20,6 +19,7 @@ from weft.ops.expr import binary, const, index, select, total
 from weft.ops.indexing import GatherAttributes
 from weft.ops.record import Builder, Call, Define, Expand, Extern, ExternBody, NoGrad, Op, Param
 from weft.ops.support import axis_of, each_point, known
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

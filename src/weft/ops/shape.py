@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 
@@ -24,6 +23,7 @@ from weft.ops.support import (
     leading,
     not_concrete,
 )
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import pi, prod
 
 import numpy as np
@@ -18,6 +17,7 @@ from weft.ops.ordering import TransposeAttributes
 from weft.ops.record import Builder, Call, Define, Expand, NoGrad, Op, Param
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.support import axis_of, check_table, each_point, known
+from weft.records import dataclass
 
 NO_INPUT = NoGrad("there is no input")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -26,6 +25,7 @@ from weft.ops.support import (
     not_concrete,
     zero,
 )
+from weft.records import dataclass
 
 WHOLE = 2**31 - 1
 """An end of a slice from here on means "to the end", whatever the dimension."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.ir.graph import Attributes
@@ -12,6 +10,7 @@ from weft.ops.accumulate import exact, floating
 from weft.ops.record import Builder, Call, Expand, Op
 from weft.ops.steps import Steps
 from weft.ops.support import axis_of, known
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.ops.accumulate import accumulator
 from weft.ops.record import Builder
+from weft.records import dataclass
 
 Operand = str | float
 """A value's name, or a number that takes the other operand's type."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.dtypes import DType
@@ -13,6 +11,7 @@ from weft.ops.counted import PLACES, filled, room_of
 from weft.ops.ctext import body_text
 from weft.ops.record import Call, Extern, ExternBody, Op, Param
 from weft.ops.support import at_rank, concrete
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from inspect import Parameter, Signature, signature
 from typing import Any, cast
 from zlib import crc32
@@ -18,6 +18,7 @@ from weft.ops.build import GraphBuilder
 from weft.ops.record import Op
 from weft.ops.table import OPS
 from weft.ops.values import Applied, Drawn, Fixed, Given, Inlined, Maker, Value, input_value
+from weft.records import dataclass
 
 
 def call_graph(graph: Graph, *inputs: Value, name: str = "") -> tuple[Value, ...]:

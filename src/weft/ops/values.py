@@ -8,7 +8,7 @@ graph.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 from types import EllipsisType
 from typing import Any, Literal, TypeAlias, assert_never
@@ -23,6 +23,7 @@ from weft.ir.naming import type_of
 from weft.ir.types import TensorType
 from weft.ops.record import Call, Op
 from weft.ops.table import OPS
+from weft.records import dataclass
 
 Initial: TypeAlias = Literal["he", "glorot", "normal", "zeros", "ones"]
 """How a weight is drawn: normal with a variance of 2 / fan in, uniform over fans in and out,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -13,6 +12,7 @@ from weft.loops.guards import conjunction
 from weft.loops.nodes import Axis, Expr, Select
 from weft.ops.expr import add, binary, mul
 from weft.ops.record import Call, Implied
+from weft.records import dataclass
 
 SPATIAL = {1: ("x",), 2: ("y", "x"), 3: ("z", "y", "x")}
 TAPS = {1: ("i",), 2: ("i", "j"), 3: ("h", "i", "j")}

@@ -8,9 +8,9 @@ to be at the mean of its neighbours; bends pull at bends most, so that long wire
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft.pictures.rows import Layers
+from weft.records import dataclass
 
 GAP = 26.0
 BEND = 10.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from weft.ir.types import TensorType
+from weft.records import dataclass
 
 BINS = 32
 MOST_SHOWN = 8

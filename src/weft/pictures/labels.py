@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from weft.pictures.canvas import path, text
+from weft.records import dataclass
 
 _LETTER = 0.58
 """Width of a letter, in sizes of the font."""

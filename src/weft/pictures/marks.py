@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from weft.errors import UserError, nearest
 from weft.ir.graph import Graph
 from weft.pictures.canvas import MARKS
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

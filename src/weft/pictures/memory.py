@@ -7,13 +7,13 @@ each step reads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from weft.ir.short_names import short_names
 from weft.pictures.canvas import COLOURS, cut, frame, legend, page, path, rectangle, text
 from weft.plan.program import Arena, located
 from weft.plan.report import LayerSpan, MemoryPlace, Row, size
+from weft.records import dataclass
 from weft.screen import elided
 
 WIDTH = 1000

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log10, sqrt
 
 from weft.pictures.canvas import COLOURS, cut, element, frame, legend, page, path, text, title
 from weft.pictures.labels import Label, Rectangle, around, drawn
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

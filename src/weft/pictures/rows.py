@@ -8,7 +8,9 @@ passes each by a bend, a narrow vertex of its own, shared by all its targets.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from weft.records import dataclass
 
 MOST_BENDS = 60_000
 """Beyond this many the longest wires are not drawn through, but named at both ends."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from math import ceil
@@ -18,6 +18,7 @@ from weft.pictures.columns import columns
 from weft.pictures.crossings import uncross
 from weft.pictures.families import INPUT, OUTPUT, kind_of
 from weft.pictures.rows import Layers, Wire, layers
+from weft.records import dataclass
 from weft.screen import elided
 
 _LETTER = 6.1

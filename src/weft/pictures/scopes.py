@@ -8,12 +8,12 @@ value carries everything on: into stages of one resolution, and those into block
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from weft.ir.graph import Node
 from weft.ir.types import Dim
 from weft.pictures.scene import Scene
+from weft.records import dataclass
 
 _MOST_DEPTH = 12
 

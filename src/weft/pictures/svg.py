@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from weft.ir.printer import show_node
@@ -11,6 +10,7 @@ from weft.pictures.canvas import cut, frame, page, path, rectangle, text, title
 from weft.pictures.families import FILLS, ROLES
 from weft.pictures.marks import Mark
 from weft.pictures.scene import LINE, ROW, STEP, Box, Placed, type_text
+from weft.records import dataclass
 
 MARGIN = 24.0
 _TOP = 46.0

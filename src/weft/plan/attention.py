@@ -13,13 +13,12 @@ normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.dtypes import DType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Binary, Expr, Load, Reduce, Select, Unary, Var
 from weft.loops.value_numbering import Numbering
 from weft.loops.walk import dtype_of, free_vars, map_expr, reduces, substitute, walk
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from weft.ir.types import TensorType
@@ -20,6 +20,7 @@ from weft.plan.program import Region
 from weft.plan.storage import Storage
 from weft.plan.strides import StridedView
 from weft.plan.tensors import Opaque
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Protocol
+
+from weft.records import dataclass
 
 MAX_ROUNDING = 0.005
 """The largest error that a faster algorithm may add where nobody says (``weft.Options``)."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from difflib import SequenceMatcher
 
 from weft.ir.printer import attribute_text
 from weft.plan.text import BodyText, Constraints, PlanText, StepText, ValueText
+from weft.records import dataclass
 from weft.screen import Screen, Shown, several
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation
 from weft.plan.in_place import overwrites
 from weft.plan.storage import Storage
+from weft.records import dataclass
 
 _NONE: frozenset[int] = frozenset()
 

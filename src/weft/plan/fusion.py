@@ -24,7 +24,6 @@ definition is put in place of its loads.  It joins when that does not repeat muc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 from weft.ir.graph import Node
@@ -40,6 +39,7 @@ from weft.plan.contractions import FEW_TERMS, contraction, is_gated, is_short, s
 from weft.plan.evaluations import is_costly, uses_of
 from weft.plan.norms import measured
 from weft.plan.tensors import Defined, Item, TensorProgram, is_point, is_widening, moved_from
+from weft.records import dataclass
 
 MAX_NODES = 240
 """Distinct expression nodes in one group; more makes unreadable C for no gain."""

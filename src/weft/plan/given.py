@@ -9,7 +9,7 @@ what is free while it runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -29,6 +29,7 @@ from weft.plan.strides import StridedView
 from weft.plan.tensors import Opaque, as_planned
 from weft.plan.text import BodyText, PlanText, StepText, ValueText, refused
 from weft.plan.written import values_text
+from weft.records import dataclass
 from weft.targets.target import Memory
 
 

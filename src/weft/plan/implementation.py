@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from typing import Protocol, TypeAlias
 
@@ -18,6 +18,7 @@ from weft.plan.choice import KernelChoice
 from weft.plan.fusion import Group
 from weft.plan.once import once
 from weft.plan.strides import StridedView
+from weft.records import dataclass
 
 _CACHED = 1 << 13
 """Filters that are transformed at a time."""

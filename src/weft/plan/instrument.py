@@ -8,7 +8,7 @@ networks have steps.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, islice
 
 import numpy as np
@@ -29,6 +29,7 @@ from weft.plan.program import (
 )
 from weft.plan.scans import scan_of
 from weft.plan.strides import StridedView
+from weft.records import dataclass
 
 # Of every copy from the start of the output, which is made of 64-bit numbers.
 _ALIGNMENT = 64

@@ -8,7 +8,7 @@ weights in one order, and threads wait for each other once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.loops.affine import affine
 from weft.loops.nodes import (
@@ -30,6 +30,7 @@ from weft.loops.statements import names_in, own_exprs, rename_buffers, substitut
 from weft.loops.walk import index, loads
 from weft.plan.plan import Plan
 from weft.plan.program import Region
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from weft.loops.nodes import Kernel
 from weft.plan.called import renamed
 from weft.plan.joined import joined
 from weft.plan.program import Address, Region
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

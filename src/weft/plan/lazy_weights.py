@@ -7,7 +7,6 @@ packs them straight into the memory that the network runs on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from weft.ir.unknown import Unknown, contiguous
 from weft.plan.implementation import Encoded, Folded, Packed
+from weft.records import dataclass
 
 # Of what is encoded at a time.
 _BYTES = 1 << 25

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.ir.naming import fresh
 from weft.plan.interval import Interval
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

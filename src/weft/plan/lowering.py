@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from weft.plan.memory import aligned
 from weft.plan.plan import ALIGNMENT
 from weft.plan.program import Address, Function, Region
 from weft.plan.work import parts_of, shared_scratch
+from weft.records import dataclass
 from weft.targets.target import Costs
 
 NO_NAMES: Mapping[str, str] = {}

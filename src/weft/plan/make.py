@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -32,6 +32,7 @@ from weft.plan.regions import place_in
 from weft.plan.storage import Storage, assign
 from weft.plan.tensors import Opaque, as_planned, tensor_program
 from weft.plan.traffic import carried
+from weft.records import dataclass
 from weft.targets.target import Memory
 
 

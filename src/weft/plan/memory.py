@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.plan.interval import Interval
 from weft.plan.program import Arena
 from weft.plan.solver import improve, is_installed
+from weft.records import dataclass
 
 REPAIRS = 2000
 """Attempts to repair the best greedy placement; fewer where there is much to place."""

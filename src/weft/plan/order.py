@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
 from weft.errors import InternalError
 from weft.plan.liveness import LifetimeCosts, MemoryState, MemoryStep, Path
+from weft.records import dataclass
 
 EXACT_BUDGET = 60_000
 """Transitions that exact search may look at in one piece; a few tenths of a second."""

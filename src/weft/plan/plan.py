@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from weft.ir.graph import Graph, Node
@@ -20,6 +20,7 @@ from weft.plan.strides import StridedView
 from weft.plan.tensors import Opaque
 from weft.plan.text import NO_CONSTRAINTS, BodyText, Constraints, PlanText, StepText
 from weft.plan.written import facts_of, layer_text, values_text
+from weft.records import dataclass
 from weft.screen import COLUMNS, Screen, Shown, cut, several, some
 from weft.targets.target import Target
 

@@ -6,7 +6,7 @@ This is all that code generation sees: no graph, no choices left.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,6 +16,7 @@ import numpy as np
 from weft.deferred import later
 from weft.dtypes import DType
 from weft.ir.foreign import NOTHING_FOREIGN, Foreign
+from weft.records import dataclass
 from weft.screen import Screen, Shown, several
 
 if TYPE_CHECKING:

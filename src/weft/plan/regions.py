@@ -8,12 +8,12 @@ orders are tried, which waste less.  No buffer is in two regions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.errors import UserError
 from weft.plan.interval import Interval
 from weft.plan.memory import Placement, aligned, joined, live_bytes, place
+from weft.records import dataclass
 from weft.targets.target import Memory
 
 Filled: TypeAlias = "dict[str, list[Interval]]"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from weft.ir.short_names import names_of
 from weft.plan.memory import live_bytes
@@ -11,6 +11,7 @@ from weft.plan.program import Arena, Region, located
 from weft.plan.solver import ADVICE, is_installed
 from weft.plan.text import EncodingText
 from weft.plan.written import encodings_of
+from weft.records import dataclass
 from weft.screen import Screen, Shown
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType
 from weft.ops.control import ScanAttributes, scan_length
 from weft.ops.evaluate import call_of
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ cost is not counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import prod
 
 from weft.errors import UserError
@@ -21,6 +21,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.expand import expand
 from weft.ops.record import Control, Define, Expand, Extern, Op
 from weft.plan.contractions import contraction
+from weft.records import dataclass
 from weft.screen import Screen, Shown, several
 
 

@@ -11,7 +11,7 @@ operand for what is computed elementwise, row-major otherwise and for what the c
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import mul
 
 from weft.errors import InternalError
@@ -38,6 +38,7 @@ from weft.plan.tensors import (
     moved_from,
 )
 from weft.plan.walks import gathered, permutation, repeated, vector_strides, walked
+from weft.records import dataclass
 
 REORDER = "Reorder"
 """The op of steps that copy a value into another layout."""

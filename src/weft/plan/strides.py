@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
 from weft.loops.affine import affine
 from weft.loops.nodes import Axis, Load, Var
 from weft.loops.shapes import factor_groups, row_major
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ a control-flow op).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from weft.loops.walk import map_expr, rename_loads
 from weft.ops.evaluate import call_of
 from weft.ops.record import Control, Define, Extern, Op
 from weft.ops.shape import VIEWS
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,13 +33,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from weft.errors import UserError
 from weft.ir.printer import show_attributes, string_text, value_text
 from weft.plan.choice import MAX_ROUNDING, Answer, Offered, Reason
 from weft.plan.program import Arena
+from weft.records import dataclass
 
 FORMAT = 1
 """The version of the format."""

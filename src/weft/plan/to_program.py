@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -49,6 +49,7 @@ from weft.plan.program import (
 from weft.plan.roles import parameter_names
 from weft.plan.scans import Scan, Slice, scan_of
 from weft.plan.tensors import Opaque
+from weft.records import dataclass
 from weft.targets.target import DESKTOP
 
 PlanOf: TypeAlias = Callable[[Graph], Plan]

@@ -9,7 +9,6 @@ those of that form.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from weft.ir.graph import Node
@@ -23,6 +22,7 @@ from weft.plan.program import Region
 from weft.plan.scans import scan_of
 from weft.plan.stats import GraphStats, Work
 from weft.plan.storage import Storage
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ shared by all parts, and so keeps their stages apart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 
 from weft.loops.affine import affine
@@ -41,6 +41,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.statements import all_exprs, loaded, stored, walk_stmts
 from weft.loops.walk import children, free_vars, loads
+from weft.records import dataclass
 from weft.targets.target import DESKTOP, Costs
 
 MOST_STAGES = 16

@@ -6,11 +6,13 @@ import importlib.util
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import lru_cache
 from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
+
+from weft.records import dataclass
 
 SWITCH = "WEFT_PLUGINS"
 """The environment variable that turns plugins ``off``."""

@@ -6,13 +6,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from weft.errors import InternalError, UserError, WeftError
 from weft.plugins.discover import Kind, Plugin, doubled, generation, of_kind
+from weft.records import dataclass
 
 T = TypeVar("T")
 R = TypeVar("R")

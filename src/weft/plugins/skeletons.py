@@ -7,7 +7,6 @@ import keyword
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +16,7 @@ import jinja2
 from weft.atomic import replacing_folder, write_files
 from weft.errors import UserError
 from weft.plugins.discover import Kind
+from weft.records import dataclass
 
 _TEMPLATES = files("weft.plugins") / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

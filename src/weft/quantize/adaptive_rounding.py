@@ -10,11 +10,10 @@ the nearest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.quantize.scheme import QuantizationParameters
+from weft.records import dataclass
 
 STEPS, _LEAST_STEPS = 1000, 100
 _WORK = 400_000_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from weft.errors import UserError
 from weft.ir.graph import Graph
@@ -15,6 +14,7 @@ from weft.quantize.moments import ColumnMoments, as_rows, columns, has_columns
 from weft.quantize.samples import CalibrationSamples
 from weft.quantize.scheme import QuantizationParameters
 from weft.quantize.sites import QuantizationSites, QuantizedLayer
+from weft.records import dataclass
 from weft.reporting import announce
 
 _MOST_BYTES = 1 << 29

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from weft.errors import UserError, nearest_or_all
 from weft.quantize.scheme import ACTIVATIONS, WEIGHTS, QuantizationScheme
+from weft.records import dataclass
 
 CalibrationMethod: TypeAlias = Literal["min-max", "moving-average", "percentile", "mse", "kl"]
 METHODS: tuple[str, ...] = get_args(CalibrationMethod)

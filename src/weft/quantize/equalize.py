@@ -9,7 +9,6 @@ the same range in that channel, and one scale for a whole weight loses little.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -18,6 +17,7 @@ from weft.ir.edit import set_constants
 from weft.ir.graph import Graph, Node
 from weft.ops.quantizable import bias_of, is_homogeneous
 from weft.quantize.sites import QuantizedLayer
+from weft.records import dataclass
 
 _ROUNDS, _SETTLED = 30, 1e-3
 

@@ -7,7 +7,7 @@ One build runs all variants: a weight or a stored value goes through
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from dataclasses import replace as changed
 from functools import cached_property
 from math import isinf
@@ -30,6 +30,7 @@ from weft.quantize.ptq import AccuracyMetric
 from weft.quantize.report import decibels
 from weft.quantize.samples import CalibrationSamples, RunInputs
 from weft.quantize.sensitivity import ErrorSums
+from weft.records import dataclass
 from weft.reporting import announce
 from weft.rewrite.half_precision import HALVES, HalfSites, kept_nodes
 from weft.screen import Screen, Shown, several, some

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 import numpy as np
 
 from weft.errors import UserError
+from weft.records import dataclass
 
 HALF = 2048
 """Bins on each side of 0; at least a half of those of the longer side are in use."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 
 import numpy as np
@@ -18,6 +18,7 @@ from weft.ops.quantizable import bias_of, weight_of
 from weft.ops.quantization import DequantizeAttributes, QuantizeAttributes
 from weft.ops.table import OPS
 from weft.quantize.scheme import QuantizationParameters
+from weft.records import dataclass
 
 RULE = "quantize"
 BIAS_LIMIT = (1 << 30) - 1

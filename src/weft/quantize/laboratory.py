@@ -8,7 +8,7 @@ weights and biases are inputs: a variant takes a run, no compilation.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 from functools import cached_property
 from typing import TypeAlias
@@ -28,6 +28,7 @@ from weft.ops.table import OPS
 from weft.quantize.samples import RunInputs
 from weft.quantize.scheme import QuantizationParameters, QuantizationScheme
 from weft.quantize.sites import QuantizationSites
+from weft.records import dataclass
 
 Run: TypeAlias = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
 """Inputs by name to outputs by name, which the next run may overwrite."""

@@ -8,13 +8,12 @@ same memory for any number of samples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.ir.graph import Graph, Node
 from weft.ops.quantizable import weight_of
 from weft.quantize.sites import QuantizedLayer
+from weft.records import dataclass
 
 
 def as_rows(layer: QuantizedLayer, weight: np.ndarray) -> np.ndarray:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.errors import UserError
+from weft.records import dataclass
 from weft.reporting import announce
 
 Bits: TypeAlias = int | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 from functools import cached_property
 from typing import TypeAlias
@@ -40,6 +40,7 @@ from weft.quantize.sensitivity import (
 )
 from weft.quantize.sites import QuantizationSites, find_sites
 from weft.quantize.weights import QuantizedWeight, WeightQuantizer
+from weft.records import dataclass
 
 AccuracyMetric: TypeAlias = Callable[[Run], float]
 """``metric(run)``: how good a network is; more is better."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from math import isinf
 
@@ -15,6 +15,7 @@ from weft.quantize.histogram import RunningHistogram
 from weft.quantize.scheme import QuantizationParameters
 from weft.quantize.sensitivity import ErrorSums, QuantizedUnit
 from weft.quantize.weights import QuantizedWeight
+from weft.records import dataclass
 from weft.screen import Screen, Shown, several, some
 
 _BARS = 64

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from weft.errors import UserError, nearest_or_all
 from weft.ir.types import TensorType
+from weft.records import dataclass
 
 RunInputs: TypeAlias = Mapping[str, np.ndarray]
 """One run's inputs, by name."""

@@ -8,13 +8,13 @@ the schemes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dataclasses import replace as changed
 
 import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import UserError
+from weft.records import dataclass
 
 _STORAGE = {
     (8, True): DType.I8,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from weft.quantize.laboratory import Laboratory, QuantizedVariant
 from weft.quantize.samples import CalibrationSamples
 from weft.quantize.scheme import QuantizationParameters
 from weft.quantize.sites import QuantizationSites, QuantizedLayer
+from weft.records import dataclass
 from weft.reporting import announce
 
 

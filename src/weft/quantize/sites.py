@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from weft.dtypes import DType
@@ -18,6 +18,7 @@ from weft.ops.quantizable import (
     takes_weight,
     weight_of,
 )
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

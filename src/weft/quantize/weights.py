@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from weft.quantize.insert import with_room
 from weft.quantize.moments import ColumnMoments, as_rows, from_rows
 from weft.quantize.scheme import QuantizationParameters
 from weft.quantize.sites import QuantizedLayer
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

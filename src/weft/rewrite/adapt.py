@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from dataclasses import replace as changed
 from typing import Any
 
@@ -17,6 +17,7 @@ from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
 from weft.ops.table import OPS
+from weft.records import dataclass
 from weft.rewrite.cleanups import everywhere
 from weft.rewrite.engine import rewrite
 from weft.rewrite.identities import EXACTLY_HELD

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from weft.ir.unknown import all_finite, contiguous, is_known
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.linear import GemmAttributes
+from weft.records import dataclass
 
 LAST = "ChannelsLast"
 """How the names of ops end whose channels are the last axis."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from math import prod
 from typing import Literal
@@ -18,6 +17,7 @@ from weft.ops.linear import GemmAttributes
 from weft.ops.reduction import ReduceAttributes
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.table import OPS
+from weft.records import dataclass
 from weft.rewrite import batchnorm, composites, constants
 from weft.rewrite.affine import per_channel
 from weft.rewrite.engine import rewrite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 from typing import cast
 
@@ -17,6 +17,7 @@ from weft.match.matcher import matches_at
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.resolve import resolved
+from weft.records import dataclass
 from weft.rewrite.rule import Exactness, Rule
 from weft.rewrite.state import GraphState
 from weft.rewrite.step import RewriteStep

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from weft.ir.graph import Graph, Node
 from weft.ops.rounding import roundings
+from weft.records import dataclass
 from weft.rewrite import litert, quantized
 from weft.rewrite.engine import rewrite
 from weft.rewrite.rule import Exactness

@@ -8,7 +8,6 @@ biases, residuals and activations of one fused group are not rounded, only what 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from functools import cached_property, partial
 from typing import Literal
@@ -30,6 +29,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.quantizable import takes_weight
 from weft.ops.record import Control, Extern
 from weft.ops.table import OPS
+from weft.records import dataclass
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness
 

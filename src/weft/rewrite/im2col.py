@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -21,6 +20,7 @@ from weft.ops.region_inference import extent_of
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
 from weft.ops.window import Window
+from weft.records import dataclass
 from weft.rewrite.places import instead, replaced
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.rule import Exactness

@@ -8,7 +8,7 @@ transposed where something needs it in the layout that it is not in: at the bord
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 from typing import Any
 
@@ -24,6 +24,7 @@ from weft.ops.channels_last import LAST, to_first, to_last
 from weft.ops.evaluate import call_of
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.table import OPS
+from weft.records import dataclass
 from weft.rewrite.cleanups import removal
 from weft.rewrite.engine import rewrite
 from weft.rewrite.places import origin_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from dataclasses import replace as changed
 
 from weft.ir.graph import Graph, Node, noted
@@ -14,6 +13,7 @@ from weft.ops.native import Native, inverse, refusal
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.table import KERNELS, OPS, native_name
 from weft.plugins import Loaded, called
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

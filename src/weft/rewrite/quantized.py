@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from weft.ir.types import TensorType
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.convolution import ConvAttributes
+from weft.records import dataclass
 from weft.rewrite import litert, quantized_moves
 from weft.rewrite.byte_tables import AS_FLOATS
 from weft.rewrite.cleanups import by_rules

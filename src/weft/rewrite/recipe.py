@@ -7,7 +7,7 @@ fields by one function, which names the nearest name where one is misspelt.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, field, fields, is_dataclass
 from dataclasses import replace as changed
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints
@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args, get_origin, get_type
 from weft.errors import UserError, fault, is_weft, nearest_or_all
 from weft.ir.graph import Graph, noted
 from weft.ops.resolve import resolved
+from weft.records import dataclass
 from weft.rewrite.rule import Exactness, exactness_of
 from weft.surgery.part import sound
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from typing import cast
 
@@ -11,6 +10,7 @@ from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node
 from weft.ir.verify import bodies
 from weft.plugins import Kind, Table, Unusable
+from weft.records import dataclass
 from weft.rewrite import (
     activations,
     batchnorm,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import TypeAlias, cast
@@ -13,6 +12,7 @@ from weft.match.compile import compile_rule
 from weft.match.program import QueryProgram
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
+from weft.records import dataclass
 
 
 class Exactness(Enum):

@@ -5,7 +5,6 @@ its inner places, and the parts added.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from weft.ops.definitions import definition
 from weft.ops.evaluate import call_of
 from weft.ops.region_inference import AxisSpan, extent_of
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
+from weft.records import dataclass
 from weft.rewrite.places import instead
 
 

@@ -8,7 +8,7 @@ joined.  What windows need beyond the border of a value is padded, as it was bef
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 
 import numpy as np
@@ -20,6 +20,7 @@ from weft.ops.build import GraphBuilder
 from weft.ops.evaluate import call_of
 from weft.ops.region_inference import AxisSpan, Box, Part, extent_of, hull, part_of
 from weft.ops.slicing import ConcatAttributes, SliceAttributes
+from weft.records import dataclass
 from weft.rewrite.places import instead
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from weft.errors import UserError
 from weft.ir.edit import replace_all
 from weft.ir.graph import Graph, Node
 from weft.ir.substitute import Replacement
 from weft.ops.region_inference import AxisSpan, extent_of
+from weft.records import dataclass
 from weft.rewrite.places import node_named, replaced
 from weft.rewrite.recipe import Recipe, parameter
 from weft.rewrite.region_inference import cuts, group_borders

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -15,6 +14,7 @@ from weft.ops.convolution import ConvAttributes
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.shape import ReshapeAttributes
 from weft.ops.slicing import SliceAttributes
+from weft.records import dataclass
 from weft.rewrite.rule import Exactness, Rule
 
 FEW_CHANNELS = 16

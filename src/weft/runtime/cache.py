@@ -18,11 +18,11 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from weft.errors import UserError
+from weft.records import dataclass
 from weft.runtime.seal import is_sealed, seal, unsealed
 
 _SUFFIXES = (".so", ".bin", ".net", ".file", ".time")

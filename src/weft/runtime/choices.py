@@ -16,7 +16,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +24,7 @@ from weft.errors import UserError
 from weft.plan.choice import Measured
 from weft.plugins import Kind
 from weft.plugins.discover import identity, of_kind
+from weft.records import dataclass
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import Compiler
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
+
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from weft.atomic import write_files
 from weft.codegen.flavours import Dialect
 from weft.errors import InternalError, UserError
+from weft.records import dataclass
 from weft.targets.target import Target
 
 _CANDIDATES = ("cc", "gcc", "clang")

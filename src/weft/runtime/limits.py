@@ -14,13 +14,14 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 from weft.atomic import write_files
 from weft.errors import UserError
 from weft.plan.traffic import Traffic
+from weft.records import dataclass
 from weft.reporting import announce
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import (

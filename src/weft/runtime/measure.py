@@ -6,13 +6,13 @@ import shlex
 import struct
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from weft.atomic import write_files
 from weft.codegen.emit import Files
 from weft.codegen.stack import IDLE, LINK, RED_ZONE, Stack, frames_of, rounded
 from weft.errors import UserError
+from weft.records import dataclass
 from weft.runtime.compiler import Compiler, compile_given, probe
 
 _X86_64, _ARM = 62, 40

@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from weft.plan.program import Program
 from weft.plan.report import Row, report
 from weft.plan.stats import stats
 from weft.plan.traffic import Traffic, traffic
+from weft.records import dataclass
 from weft.runtime.build import build
 from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library

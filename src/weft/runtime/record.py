@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from weft.atomic import write_files
 from weft.dtypes import DType
 from weft.plan.program import Port, State
+from weft.records import dataclass
 from weft.runtime.cache import Cache
 from weft.runtime.seal import unsealed
 

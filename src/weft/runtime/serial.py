@@ -6,7 +6,6 @@ import os
 import select
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +15,7 @@ import numpy as np
 
 from weft.errors import UserError
 from weft.plan.program import Port
+from weft.records import dataclass
 
 try:
     import termios

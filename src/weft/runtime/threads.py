@@ -7,12 +7,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from weft.atomic import write_files
 from weft.errors import InternalError, UserError
+from weft.records import dataclass
 from weft.reporting import announce
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import (

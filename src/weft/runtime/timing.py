@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -19,6 +18,7 @@ import numpy as np
 
 from weft.atomic import write_files
 from weft.errors import InternalError
+from weft.records import dataclass
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compiler import Compiler, compile_object, find_compiler, link_library
 from weft.runtime.library import Library

@@ -18,7 +18,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -32,6 +32,7 @@ from weft.plan.choice import Measured
 from weft.plan.clock import clocked
 from weft.plan.plan import Plan
 from weft.plan.to_program import lower
+from weft.records import dataclass
 from weft.reporting import announce
 from weft.runtime.build import build
 from weft.runtime.cache import Cache

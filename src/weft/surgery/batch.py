@@ -10,7 +10,7 @@ latest choice that had a part in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -24,6 +24,7 @@ from weft.ir.types import TensorType
 from weft.ops.evaluate import call_of
 from weft.ops.shape import VIEWS
 from weft.ops.table import OPS
+from weft.records import dataclass
 from weft.surgery.members import MemberAt, MemberPlace, carried, placed
 from weft.surgery.reorder import choices, view
 from weft.surgery.repeats import Batch, RepeatedValue

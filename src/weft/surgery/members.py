@@ -9,7 +9,7 @@ Composite ops are asked through what they stand for, so no op needs a rule of it
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.record import Call, Control, Extern
 from weft.ops.shape import VIEWS
 from weft.ops.table import OPS
+from weft.records import dataclass
 
 
 class MemberPlace(NamedTuple):

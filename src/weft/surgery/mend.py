@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from math import prod
 from typing import Any, TypeAlias
@@ -13,6 +12,7 @@ from weft.ir.graph import Graph, Node
 from weft.ir.types import Dim, Symbol, TensorType
 from weft.loops.shapes import factor_groups
 from weft.ops.slicing import WHOLE
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

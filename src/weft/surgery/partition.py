@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as changed
 
 import numpy as np
@@ -15,6 +14,7 @@ from weft.ir.edit import read_only
 from weft.ir.graph import Graph, noted
 from weft.ir.naming import listed, refuse_duplicates, require_values, type_of
 from weft.ir.types import Symbol, TensorType
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

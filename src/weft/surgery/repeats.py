@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from weft.ir.types import TensorType
 from weft.ops.evaluate import evaluate_node
 from weft.ops.ordering import ExpandAttributes
 from weft.ops.table import OPS
+from weft.records import dataclass
 from weft.surgery.members import MemberPlace, is_alike
 
 

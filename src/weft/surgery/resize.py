@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from dataclasses import replace as changed
 from typing import Any, SupportsIndex
 
@@ -17,6 +17,7 @@ from weft.ir.types import Dim, Symbol, TensorType
 from weft.ops.evaluate import call_of
 from weft.ops.ordering import ExpandAttributes
 from weft.ops.table import OPS
+from weft.records import dataclass
 from weft.surgery.batch import Mend, batch_of, with_batch
 from weft.surgery.mend import MENDERS, Resized
 from weft.surgery.stretch import stretched

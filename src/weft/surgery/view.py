@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.ir.history import HistoryEntry
 from weft.ir.naming import listed, require_nodes
+from weft.records import dataclass
 from weft.screen import Screen, Shown, several, some
 
 

@@ -7,10 +7,11 @@ as they were measured on Zen 4 and Zen 5.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from weft.dtypes import DType
+from weft.records import dataclass
 
 if TYPE_CHECKING:
     from weft.loops.instruction import Instruction

@@ -13,7 +13,7 @@ import operator
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -27,6 +27,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from weft.errors import UserError
+from weft.records import dataclass
 from weft.torch.folding import fold, known_nodes, simplify
 from weft.torch.functional import replace_writes
 

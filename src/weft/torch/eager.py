@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from math import ceil
 from typing import Any, Literal, TypeAlias
@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch.utils import _pytree as pytree
 
+from weft.records import dataclass
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.identity import digest_self
 from weft.runtime.record import TIMED, MadeFor, read_record, write_record

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from math import prod
 from typing import Any
 
@@ -18,6 +18,7 @@ from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.kernels.explain import ExplainedLayer, layers_of
 from weft.plan.choice import MAX_ROUNDING
+from weft.records import dataclass
 from weft.runtime.timing import microseconds
 from weft.screen import Screen, Shown, several
 from weft.torch.eager import Layout, Times

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -32,6 +31,7 @@ from weft.plan.plan import Plan, PlannedStep
 from weft.plan.stats import stats
 from weft.plan.traffic import traffic
 from weft.plan.work import work_of
+from weft.records import dataclass
 from weft.runtime.limits import Limits, limits
 from weft.targets.target import Target
 from weft.torch.aliases import is_view

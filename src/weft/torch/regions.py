@@ -10,7 +10,6 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from torch import fx
 from weft.codegen.naming import identifier
 from weft.errors import UserError, WeftError
 from weft.options import Options
+from weft.records import dataclass
 from weft.torch.aliases import is_view, views
 from weft.torch.aten.importer import Imported, import_nodes, origin_of
 from weft.torch.capture import Captured, Slot

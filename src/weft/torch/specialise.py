@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ from torch.utils import _pytree as pytree
 from weft.errors import UserError, above_zero, named
 from weft.options import Options
 from weft.plan.choice import MAX_ROUNDING
+from weft.records import dataclass
 from weft.torch.aten.importer import Imported
 from weft.torch.capture import Captured, Slot
 from weft.torch.decomposition import capture_for

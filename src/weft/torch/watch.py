@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from weft.records import dataclass
 from weft.torch.native import (
     SAMPLES,
     Class,

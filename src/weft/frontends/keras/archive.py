@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from struct import Struct
@@ -16,6 +15,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from weft.errors import UserError
 from weft.frontends.keras.hdf5 import GROWTH, Hdf5, broken
 from weft.frontends.pieces import FilePiece, OpenFile, Section
+from weft.records import dataclass
 
 _CONFIG, _WEIGHTS, _METADATA = "config.json", "model.weights.h5", "metadata.json"
 _MOST_TEXT = 1 << 26

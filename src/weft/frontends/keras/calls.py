@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +11,7 @@ import numpy as np
 
 from weft.frontends.emit import RefusalError, Tensor
 from weft.frontends.keras.hdf5 import broken
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ states.  Layers without masks and with the usual activations are one op (``LSTM`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +19,7 @@ from weft.frontends.keras.record import Config, Emit, Inner, Tensor
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.control import ScanAttributes
+from weft.records import dataclass
 
 NATIVE = {"tanh": "Tanh", "sigmoid": "Sigmoid", "relu": "Relu"}
 """Activations that the ops of whole layers know."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from io import BytesIO
 from math import prod
@@ -19,6 +19,7 @@ import numpy as np
 from weft.deferred import installed
 from weft.errors import UserError, named
 from weft.frontends.pieces import FilePiece, Section
+from weft.records import dataclass
 
 T = TypeVar("T")
 

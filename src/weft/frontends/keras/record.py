@@ -16,7 +16,7 @@ and ``tf``: they take no configuration, their arguments may be numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from weft.frontends.emit import Number, RefusalError, Tensor
 from weft.frontends.keras.config import Config
 from weft.frontends.keras.weights import Place, Weights
 from weft.ir.types import TensorType
+from weft.records import dataclass
 
 Made: TypeAlias = "Tensor | Sequence[Tensor]"
 Row: TypeAlias = Callable[..., Made]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from weft.frontends.keras.cells import Loop
 from weft.frontends.keras.convolution import convolved, image, same
 from weft.frontends.keras.record import Config, Emit, Made, Row, Tensor, layer
 from weft.frontends.keras.recurrent import arguments, over_steps, result
+from weft.records import dataclass
 
 
 @dataclass

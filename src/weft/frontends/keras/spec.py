@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from weft.frontends.keras.hdf5 import broken
 from weft.frontends.keras.record import OPERATIONS
 from weft.frontends.keras.weights import snake_case
+from weft.records import dataclass
 
 MODELS = frozenset({"Functional", "Model", "Sequential"})
 _OWN = ("keras", "tf_keras", "tensorflow.keras", "tensorflow.python.keras", "tensorflow.python.tpu")

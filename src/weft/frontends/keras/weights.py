@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from weft.errors import UserError
 from weft.frontends.keras.archive import Archive
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ once, then those of the state; the cell is ``FixedPointLstmCell``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import frexp
 
 import numpy as np
@@ -17,6 +16,7 @@ from weft.frontends.emit import Tensor
 from weft.frontends.litert.model import Quantization, TensorInfo
 from weft.frontends.litert.record import Emit
 from weft.ops.requantization import fixed_point
+from weft.records import dataclass
 
 INPUTS, RECURRENT, PEEPHOLES, BIASES, PROJECTION, HIDDEN, NORMS = 1, 5, 9, 12, 16, 18, 20
 _GATE_SCALE = np.float32(2.0**-12)

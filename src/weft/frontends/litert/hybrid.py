@@ -15,7 +15,6 @@ XNNPACK, a delegate, dequantizes some of these weights instead and computes in f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.frontends.emit import Tensor
 from weft.frontends.litert.record import Emit
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from math import prod
 from typing import Any
@@ -35,6 +35,7 @@ from weft.ir.graph import Origin
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
+from weft.records import dataclass
 
 MOST_DEPTH = 16
 MOST_OPERATORS = 20_000

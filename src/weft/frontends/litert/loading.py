@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from weft.ir.graph import Graph, Node
 from weft.ir.naming import identifier, making, reading
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
+from weft.records import dataclass
 
 T = TypeVar("T")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from weft.frontends.litert.hybrid import Dense, dense
 from weft.frontends.litert.model import TensorInfo
 from weft.frontends.litert.record import Emit, litert
 from weft.frontends.litert.recurrent import joined_steps, steps_of
+from weft.records import dataclass
 
 _TANH = 4
 _EPSILON = 1e-8

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from weft.dtypes import DType
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ all inputs and outputs are quantized alike.  ``Kind.RAW`` rows always take integ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from math import prod
 from typing import Any, TypeAlias, TypeVar
@@ -31,6 +31,7 @@ from weft.frontends.litert.model import OperatorInfo, Quantization, TensorInfo
 from weft.ir.types import TensorType
 from weft.ops.evaluate import evaluate_node
 from weft.ops.table import OPS
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

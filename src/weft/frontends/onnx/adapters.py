@@ -8,7 +8,6 @@ kept as an attribute what the newest takes as an input (``Slice`` 1, ``Clip`` 6,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -46,6 +45,7 @@ from weft.frontends.onnx.lowering import NodeLowering
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.values import Value
 from weft.frontends.onnx.windows import transposed_window, window
+from weft.records import dataclass
 
 Adapter: TypeAlias = Callable[[Request, NodeLowering], Request | tuple[Value, ...]]
 """Gives a request in the newest version's terms, or the outputs if it is done."""

@@ -7,7 +7,7 @@ goes on, so that one refusal tells of every such node.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -38,6 +38,7 @@ from weft.ir.graph import Origin
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.record import Op
+from weft.records import dataclass
 
 MAX_NODES = 100_000
 """Nodes after functions are inlined and loops unrolled: a bound on work, not on models."""

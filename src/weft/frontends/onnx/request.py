@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from weft.frontends.onnx.attributes import Raw
 from weft.frontends.onnx.scope import NameScope
 from weft.frontends.onnx.values import KnownTensor, KnownValue, Value
 from weft.ir.types import TensorType
+from weft.records import dataclass
 
 
 class NeedsValue(UserError):

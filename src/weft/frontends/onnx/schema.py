@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from onnx import AttributeProto, defs
+
+from weft.records import dataclass
 
 NEWEST: Mapping[str, int] = {
     domain: defs.onnx_opset_version() if domain == "" else 1

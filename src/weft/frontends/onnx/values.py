@@ -10,13 +10,13 @@ reference does shape arithmetic, with no algebra and no second set of rules.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from weft.dtypes import DType
 from weft.ir.types import Dim, Symbol, TensorType
+from weft.records import dataclass
 
 SAMPLES = 5
 # With 1 among them, a model that treats a batch of one apart is refused, not mistaken.

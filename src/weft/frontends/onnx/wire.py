@@ -8,9 +8,9 @@ once, to where it is aligned.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from weft.frontends.pieces import FilePiece, Window
+from weft.records import dataclass
 
 LEAST_BYTES = 1 << 12
 """Smaller tensors are left to protobuf."""

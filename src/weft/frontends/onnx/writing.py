@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import IO, Any, TypeGuard
 
@@ -37,6 +37,7 @@ from weft.ir.graph import Graph, Node
 from weft.ir.types import Symbol, TensorType
 from weft.ops.record import Op
 from weft.ops.table import OPS
+from weft.records import dataclass
 
 OPSET = 21
 """The operator set that is written unless an op needs a newer one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.dtypes import DType
 from weft.kernels.elementwise import maps as elementwise
@@ -14,6 +14,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Access, Axis, Buffer, Const, Expr, Stmt, Store, Var
 from weft.loops.statements import rename_buffers
 from weft.loops.walk import substitute
+from weft.records import dataclass
 
 _F32 = DType.F32
 _OUT = "out"

@@ -19,7 +19,7 @@ those of the definition.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from math import ceil, prod
 
@@ -52,6 +52,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import rename_buffers
 from weft.loops.walk import free_vars, loads, map_expr, rename_loads, substitute
 from weft.plan.attention import TOP, TOTAL, Attention
+from weft.records import dataclass
 
 _F32 = DType.F32
 _FEW_ROWS = 8

@@ -17,7 +17,7 @@ definition has it: NaN, or what a guard puts there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.dtypes import DType
 from weft.errors import InternalError
@@ -56,6 +56,7 @@ from weft.loops.nodes import (
 from weft.loops.statements import rename_buffers
 from weft.loops.walk import substitute
 from weft.plan.attention import TOTAL
+from weft.records import dataclass
 
 _F32 = DType.F32
 TOPS, BASES, FACTORS, GAINS, MIXED = "tops", "bases", "factors", "gains", "mixed"

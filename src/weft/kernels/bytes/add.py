@@ -7,8 +7,6 @@ makes it a shift, so that a single table is enough.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.dtypes import DType
@@ -33,6 +31,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import free_vars, loads, map_expr, walk
+from weft.records import dataclass
 from weft.targets.target import Target
 
 _I8, _I32, _I64 = DType.I8, DType.I32, DType.I64

@@ -11,7 +11,7 @@ zero point and the half that rounds; sums below zero take one less, as halves go
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.statements import map_stmts, substitute_stmts
 from weft.loops.walk import loads, map_expr, walk
+from weft.records import dataclass
 
 _I8, _I32, _I64 = DType.I8, DType.I32, DType.I64
 _SUM = Load(ACCUMULATOR, (), _I32)

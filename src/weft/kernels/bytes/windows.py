@@ -8,7 +8,7 @@ plainly (images of a batch), and channels, which all outputs of a pixel read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from weft.kernels.row_copies import joined, side_by_side
 from weft.kernels.task import Task
 from weft.loops.nodes import Axis, Binary, Buffer, Cast, Const, Expr, Load, Var
 from weft.loops.walk import loads, map_expr
+from weft.records import dataclass
 
 _I32 = DType.I32
 NO_WINDOW = Refusal("it is no convolution of rows and columns over all channels")

@@ -17,7 +17,7 @@ The kernels are those of other generators, their loops over rows cut to a band.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from weft.errors import InternalError
@@ -55,6 +55,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import names_in, substitute_stmts
 from weft.loops.walk import FreshNames, map_expr
 from weft.plan.implementation import Implementation, Operand
+from weft.records import dataclass
 from weft.targets.target import Target
 
 BANDS = "bands-"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Unpack
@@ -45,6 +45,7 @@ from weft.plan.fusion import Group
 from weft.plan.implementation import Constants, Implementation
 from weft.plan.strides import StridedView
 from weft.plan.text import BodyText, StepText, refused
+from weft.records import dataclass
 from weft.targets.target import Target
 
 MOST_STAGES = 6

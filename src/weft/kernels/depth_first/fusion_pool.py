@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.kernels.alternatives import Alternative
 from weft.kernels.depth_first.links import Setting
@@ -22,6 +22,7 @@ from weft.plan.choice import Reason, Settled
 from weft.plan.fusion import Group
 from weft.plan.implementation import Implementation
 from weft.plan.text import StepText, refused
+from weft.records import dataclass
 from weft.targets.target import Target
 
 POOLED = "pooled"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from weft.ir.types import TensorType
 from weft.kernels.prepare import prepare
@@ -17,6 +17,7 @@ from weft.plan.fusion import Group
 from weft.plan.implementation import Constants
 from weft.plan.make import function_name
 from weft.plan.strides import StridedView, order_of, packed
+from weft.records import dataclass
 from weft.targets.target import Target
 
 

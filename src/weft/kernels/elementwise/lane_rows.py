@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from weft.kernels.elementwise.lanes import lanes_of
 from weft.kernels.elementwise.passes import HELD, MOST_HELD, Held, Pass, Rows
@@ -32,6 +32,7 @@ from weft.kernels.writer import (
 from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Load, LoopKind, Stmt, Store, Var
 from weft.loops.walk import dtype_of, map_expr, substitute
+from weft.records import dataclass
 
 
 def applies(rows: Rows) -> bool:

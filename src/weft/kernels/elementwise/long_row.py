@@ -17,7 +17,6 @@ moved to the mean of all when that is known (T. Chan, G. Golub, R. LeVeque, 1979
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from weft.dtypes import DType
@@ -49,6 +48,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import dtype_of, free_vars, substitute
+from weft.records import dataclass
 
 _FLOAT = DType.F32
 

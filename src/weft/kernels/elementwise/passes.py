@@ -16,7 +16,7 @@ in the output where nothing that could lie there is read afterwards, else in a l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from weft.kernels.refusal import Refusal
@@ -51,6 +51,7 @@ from weft.loops.walk import (
     substitute,
     walk,
 )
+from weft.records import dataclass
 
 COSTLY = FUNCTIONS | frozenset("div pow floordiv mod fmod".split())
 MOST_HELD = 16384

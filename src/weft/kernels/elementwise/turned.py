@@ -15,7 +15,7 @@ A row of the operand is far from the next one, so runs make memory fetch neighbo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import TypeVar
@@ -40,6 +40,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import children, dtype_of, map_expr, substitute
+from weft.records import dataclass
 
 NARROWEST = 4
 """Lanes of the narrowest blocks that are turned in registers."""

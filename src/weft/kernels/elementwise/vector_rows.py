@@ -16,7 +16,7 @@ the row takes narrower vectors.  Then halves are combined until one number is le
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 
 from weft.dtypes import DType
@@ -39,6 +39,7 @@ from weft.loops.definition import COMBINE, neutral
 from weft.loops.nodes import Access, Axis, Binary, Buffer, Expr, Load, LoopKind, Stmt, Store, Var
 from weft.loops.statements import rename_buffers, substitute_stmts
 from weft.loops.walk import dtype_of, substitute
+from weft.records import dataclass
 
 SHORT = 256
 """Elements of rows that run several at once."""

@@ -16,7 +16,7 @@ eight stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from weft.kernels.writer import LANE, for_range, integer, plus, times, with_loca
 from weft.loops.nodes import Access, Binary, Bits, Buffer, Cast, Const, Expr, Load, Stmt, Var
 from weft.plan.implementation import Encoded, Packing, StoredPart
 from weft.plan.once import once
+from weft.records import dataclass
 from weft.targets.target import Target
 
 BINADES = 16

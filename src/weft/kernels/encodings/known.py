@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ from weft.kernels.encodings.palettes import palette
 from weft.kernels.encodings.reading import Encoding
 from weft.kernels.encodings.scaled import int4, int8
 from weft.kernels.refusal import Refusal
+from weft.records import dataclass
 
 Fit: TypeAlias = Callable[[np.ndarray, tuple[int, ...], int, bool], Encoding | Refusal]
 """``fit(array, shape, axis, asked)``: the encoding of a matrix with lanes along an axis."""

@@ -11,7 +11,7 @@ so sums have the order, and of an exact palette the bits, that they have without
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from weft.kernels.writer import for_range, integer
 from weft.loops.nodes import Cast, Expr, Load, Stmt, Var
 from weft.plan.implementation import Encoded, Packing, StoredPart
 from weft.plan.once import once
+from weft.records import dataclass
 from weft.targets.target import Target
 
 NUMBERS, PALETTE = "numbers", "palette"

@@ -16,7 +16,6 @@ verifier bounds them, and the C, scalar and vector, is generated from them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from weft.dtypes import DType
@@ -25,6 +24,7 @@ from weft.kernels.writer import LANE, for_lanes, integer, plus
 from weft.loops.nodes import Binary, Buffer, Expr, For, Load, Prefetch, Stmt, Store, Var
 from weft.loops.walk import substitute
 from weft.plan.implementation import WeightEncoding
+from weft.records import dataclass
 from weft.targets.target import Target
 
 SUM = "acc"

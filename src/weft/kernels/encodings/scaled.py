@@ -17,7 +17,7 @@ Kernels scale sums instead of weights::
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from weft.kernels.writer import LANE, for_range, integer, plus, times, with_loca
 from weft.loops.nodes import Access, Binary, Buffer, Cast, Const, Expr, Load, Stmt, Var
 from weft.plan.implementation import Encoded, Packing, StoredPart
 from weft.plan.once import once
+from weft.records import dataclass
 from weft.targets.target import Target
 
 CODES, SCALES = "codes", "scales"

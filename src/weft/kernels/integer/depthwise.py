@@ -17,7 +17,7 @@ Otherwise lanes are channels, and sums are ``f32`` where that holds all of them 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import gcd, prod
 
@@ -58,6 +58,7 @@ from weft.loops.statements import substitute_stmts
 from weft.loops.walk import loads, substitute
 from weft.ops.expr import const
 from weft.plan.implementation import Implementation
+from weft.records import dataclass
 
 _I32, _F32 = DType.I32, DType.F32
 MOST_BYTES = 16384

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,7 @@ from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Load, Stmt, Stor
 from weft.loops.statements import rename_buffers, substitute_stmts
 from weft.loops.walk import children, dtype_of, free_vars, loads, map_expr, with_children
 from weft.plan.implementation import Folded, Operand
+from weft.records import dataclass
 
 ACCUMULATOR = "acc"
 _I32 = DType.I32

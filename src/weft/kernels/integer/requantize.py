@@ -7,7 +7,6 @@ is left to do behind it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft.dtypes import DType
 from weft.kernels.integer.division import multiplied
@@ -29,6 +28,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import map_expr
+from weft.records import dataclass
 
 ROUNDING = "vcvtr"
 _F32, _I32 = DType.F32, DType.I32

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.dtypes import DType
@@ -12,6 +10,7 @@ from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.nodes import Axis, Binary, Cast, Const, Expr, Reduce, Select
 from weft.loops.walk import children, dtype_of, free_vars, loads, walk
+from weft.records import dataclass
 
 _I32 = DType.I32
 BYTES = frozenset({DType.I8, DType.U8})

@@ -18,7 +18,7 @@ a sign); the sum of ``shift * w`` is then taken from ``start``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -49,6 +49,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import substitute_stmts, walk_stmts
 from weft.loops.tensorize import relayout, tensorize, widen
 from weft.plan.implementation import Implementation
+from weft.records import dataclass
 
 _I32 = DType.I32
 _STEPS = 4

@@ -21,7 +21,7 @@ outputs: of an image of few columns more rows of tiles are then used.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from weft.dtypes import DType
@@ -55,6 +55,7 @@ from weft.loops.nodes import (
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import map_expr, substitute
 from weft.plan.implementation import Implementation, Operand
+from weft.records import dataclass
 
 _F32, _U8 = DType.F32, DType.U8
 _SUMS, _TILES = "sums", "tiles"

@@ -7,7 +7,6 @@ a window's columns. Where windows reach over borders, rows are copied, zeros aro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from weft.kernels.contraction import Contraction, SlidingWindow
@@ -19,6 +18,7 @@ from weft.kernels.writer import integer
 from weft.loops.nodes import Axis, Buffer, Expr, Load, Var
 from weft.loops.walk import free_vars, loads
 from weft.plan.implementation import Packing
+from weft.records import dataclass
 
 PAIR = 2
 """Numbers of a pair, in which weights lie side by side for every channel."""

@@ -14,7 +14,7 @@ So nothing is stored of the sums, and threads share whole units.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from math import prod
 
@@ -57,6 +57,7 @@ from weft.loops.nodes import (
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import loads, substitute, walk
 from weft.plan.implementation import Implementation, Operand
+from weft.records import dataclass
 
 VECTORS = (2, 4, 8, 1)
 """Vectors of a block of units, whose sums are in registers together; the best first where

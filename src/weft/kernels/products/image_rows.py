@@ -9,7 +9,6 @@ first to read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
 
 from weft.kernels.contraction import Contraction
@@ -17,6 +16,7 @@ from weft.kernels.writer import integer, plus
 from weft.loops.affine import AffineForm, affine
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, Load, LoopKind, Prefetch, Stmt, Var
 from weft.loops.walk import free_vars, loads, substitute
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

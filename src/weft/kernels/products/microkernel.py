@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from weft.kernels.products.image_rows import next_rows
@@ -27,6 +27,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import dtype_of, map_expr, substitute, walk
+from weft.records import dataclass
 
 LINE = 8
 """Terms of a line, and lines, from which on a sum is taken line by line."""

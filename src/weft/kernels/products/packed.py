@@ -9,7 +9,7 @@ Where the user asks for an encoding, it is taken wherever it applies.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from weft.dtypes import DType
@@ -27,6 +27,7 @@ from weft.loops.nodes import Axis, Binary, Buffer, Expr, Kernel, Load, LoopKind,
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import free_vars
 from weft.plan.implementation import Encoded, Implementation, Operand, Packing
+from weft.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ weights behind its end.  Bands of rows are copied for it, their borders filled i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from weft.dtypes import DType
@@ -56,6 +56,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import blocks, substitute_stmts, with_blocks
 from weft.loops.walk import map_expr
 from weft.plan.implementation import Implementation, Operand, Packing
+from weft.records import dataclass
 
 _HELD, _F32 = DType.BF16, DType.F32
 _SPOT, _CHUNK = "spot", "chunk"

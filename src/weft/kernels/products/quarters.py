@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.dtypes import DType
 from weft.kernels.contraction import Contraction
 from weft.kernels.tiling import LaneBlock
 from weft.loops.definition import Compute
 from weft.loops.nodes import Access, Axis, Binary, Buffer, Load, Reduce, Var
+from weft.records import dataclass
 from weft.targets.target import Target
 
 _F32 = DType.F32

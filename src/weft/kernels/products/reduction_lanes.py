@@ -18,7 +18,7 @@ What is left of the axis is added to the folded sums as in other tiles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from weft.dtypes import DType
@@ -52,6 +52,7 @@ from weft.loops.walk import (
     substitute,
     walk,
 )
+from weft.records import dataclass
 
 
 def deep_axis(parts: Contraction) -> Axis | None:

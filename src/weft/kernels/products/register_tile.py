@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from weft.kernels.contraction import Contraction
 from weft.kernels.products.sum_blocks import BLOCK
@@ -12,6 +12,7 @@ from weft.kernels.writer import LANE, for_lanes, integer
 from weft.loops.definition import neutral
 from weft.loops.nodes import Access, Binary, Buffer, Expr, For, Load, LoopKind, Stmt, Store, Var
 from weft.loops.walk import dtype_of
+from weft.records import dataclass
 
 
 @dataclass

@@ -18,7 +18,7 @@ window lie far apart, often on the same sets of a cache.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -67,6 +67,7 @@ from weft.loops.statements import rename_buffers, substitute_stmts
 from weft.loops.walk import children, dtype_of, free_vars, loads, substitute, walk, with_children
 from weft.plan.contractions import FEW_TERMS, separable
 from weft.plan.implementation import Implementation, Operand
+from weft.records import dataclass
 
 MOST_POINTS = 144
 """Of a window; each has code of its own."""

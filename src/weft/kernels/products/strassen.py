@@ -24,7 +24,7 @@ result is not the direct sum's to the last bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from weft.dtypes import DType
 from weft.kernels.products.microkernel import Microkernel
@@ -57,6 +57,7 @@ from weft.loops.nodes import (
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import substitute
 from weft.plan.implementation import Implementation, Operand, QuarterSums
+from weft.records import dataclass
 
 _F32 = DType.F32
 _QUARTERS = len(PRODUCTS) - DATA

@@ -19,7 +19,7 @@ loops compute plain elementwise definitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import partial
 from math import prod
@@ -44,6 +44,7 @@ from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, If, Kernel, LoopKi
 from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import dtype_of
 from weft.plan.implementation import Implementation, Operand, Packing
+from weft.records import dataclass
 
 MOST_DEEP = 6
 """Deep vectors at every position: more leave too few positions that share their weights."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from weft.dtypes import DType
@@ -68,6 +68,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.simplify import simplify_kernel
 from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
+from weft.records import dataclass
 
 _F32 = DType.F32
 _STRIP, _TAP, _ODD, _LIKE = "block", "tap", "share", "part"

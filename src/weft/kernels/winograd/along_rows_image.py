@@ -6,7 +6,7 @@ The products and what follows them are in ``weft.kernels.winograd.along_rows``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from weft.dtypes import DType
@@ -35,6 +35,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import loads
+from weft.records import dataclass
 
 _F32 = DType.F32
 LINE = "row"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.kernels.contraction import Contraction, SlidingWindow, contraction_of
 from weft.kernels.guards import Guard
@@ -15,6 +15,7 @@ from weft.loops.definition import Compute
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, Load, Reduce, Var
 from weft.loops.walk import FreshNames, bound_vars, free_vars, loads, map_expr
 from weft.ops.expr import index, mul
+from weft.records import dataclass
 
 NO_PLACE = -1
 """The dimension for rows of an image that has none."""

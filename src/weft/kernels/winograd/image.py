@@ -6,7 +6,7 @@ The products and what follows them are in ``weft.kernels.winograd.square``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import compress
@@ -45,6 +45,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import substitute
+from weft.records import dataclass
 
 _F32 = DType.F32
 _WRITTEN_OUT = 64

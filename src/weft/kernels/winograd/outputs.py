@@ -6,7 +6,6 @@ The products and what goes before them are in ``weft.kernels.winograd.square``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from weft.dtypes import DType
@@ -31,6 +30,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import substitute
+from weft.records import dataclass
 
 _F32 = DType.F32
 _ROW = "row"

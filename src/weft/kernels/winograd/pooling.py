@@ -7,7 +7,7 @@ The convolution's values are then never in memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from weft.dtypes import DType
@@ -30,6 +30,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import loads, substitute, walk
+from weft.records import dataclass
 
 _MOST = "most"
 

@@ -24,7 +24,7 @@ sum's to the last bit: the transforms round too (``weft.kernels.winograd.toom_co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from weft.dtypes import DType
@@ -67,6 +67,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.simplify import simplify_kernel
 from weft.plan.implementation import FilterTransform, Implementation, Operand, Packing
+from weft.records import dataclass
 
 _F32 = DType.F32
 _BLOCK = 24

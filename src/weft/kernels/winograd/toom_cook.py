@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
+
+from weft.records import dataclass
 
 POINTS: tuple[tuple[Fraction, ...], ...] = tuple(
     tuple(Fraction(point) for point in points.split())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.util import find_spec
 from types import MappingProxyType
 
 from weft.errors import UserError
+from weft.records import dataclass
 from weft.targets.boards import processor
 from weft.targets.find import target
 

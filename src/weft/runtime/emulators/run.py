@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
@@ -20,6 +19,7 @@ from weft.codegen.naming import STORAGE
 from weft.codegen.run import step_macro, stepped_name
 from weft.errors import InternalError, UserError
 from weft.plan.program import Port
+from weft.records import dataclass
 from weft.runtime.compiler import find_compiler
 from weft.runtime.emulators.machines import Machine, machine_for
 from weft.runtime.emulators.symbols import Function, functions

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+
+from weft.records import dataclass
 
 _SYMBOLS, _FUNCTION, _ARM = 2, 2, 40
 

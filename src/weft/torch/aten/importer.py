@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, cast
 
@@ -28,6 +28,7 @@ from weft.ir.graph import Graph, Origin
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
+from weft.records import dataclass
 from weft.torch.aliases import identity, writes
 from weft.torch.aten.record import IGNORED, TABLE, Emit, Row
 from weft.torch.capture import Captured, Slot

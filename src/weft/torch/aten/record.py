@@ -18,13 +18,14 @@ promotion.  A row refuses with ``g.refuse(reason)``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias, TypeVar
 
 from weft.dtypes import DType
 from weft.frontends import emit
 from weft.frontends.emit import Tensor
 from weft.ir.types import TensorType
+from weft.records import dataclass
 
 Made: TypeAlias = "Tensor | Sequence[Tensor | None] | None"
 Row: TypeAlias = Callable[..., Made]

@@ -8,7 +8,6 @@ single precision, with the scale that the caller gave, or else with the quotient
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.frontends.emit import Tensor
+from weft.records import dataclass
 from weft.torch.aten.record import Emit, Row, aten
 
 _CUBIC, _CUBIC_ANTIALIASED = -0.75, -0.5

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
 from weft.errors import UserError
+from weft.records import dataclass
 from weft.torch.qat.weights import FEWEST, MOST, WeightQuantizer
 
 

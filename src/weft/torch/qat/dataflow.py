@@ -8,13 +8,15 @@ of their tensors.  What is recorded tells where a quantizer can stand and what i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils import _pytree as pytree
+
+from weft.records import dataclass
 
 
 @dataclass

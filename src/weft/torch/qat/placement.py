@@ -9,11 +9,12 @@ the module that returns it, so that the exported graph computes in integers thro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
+from weft.records import dataclass
 from weft.torch.qat.dataflow import Call, Dataflow, Value
 
 MOVES = frozenset(

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import torch
 from torch import nn
 
 from weft.errors import UserError, nearest
+from weft.records import dataclass
 from weft.torch.qat.activations import ActivationQuantizer
 from weft.torch.qat.bit_widths import Budget
 from weft.torch.qat.dataflow import record

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
 from weft.errors import UserError
+from weft.records import dataclass
 from weft.screen import Screen, Shown
 from weft.torch.qat.activations import ActivationQuantizer
 from weft.torch.qat.bit_widths import Budget, freeze, penalty, quantizers_of

@@ -15,7 +15,6 @@ What the zero point adds to a sum is taken from ``start``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
 
@@ -50,6 +49,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import map_stmts, substitute_stmts
 from weft.loops.walk import loads
 from weft.plan.implementation import Implementation
+from weft.records import dataclass
 
 _I32, _I8 = DType.I32, DType.I8
 MOST_BYTES = 4096

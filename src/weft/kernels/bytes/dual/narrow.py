@@ -7,7 +7,7 @@ belong, or into a few rows of bytes from which the rest of a definition is compu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from weft.kernels.bytes.scaling import RequantizedRow
 from weft.kernels.bytes.windows import ByteWindow
 from weft.kernels.writer import integer
 from weft.loops.nodes import Buffer, Expr, Load, Var
+from weft.records import dataclass
 
 STREAM = "stream"
 NARROW = "scale_i32"

@@ -6,7 +6,6 @@ windows of 3 channels take 7 fours instead of 9. At borders a tile reads a copy 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +29,7 @@ from weft.loops.nodes import (
     Store,
     Var,
 )
+from weft.records import dataclass
 
 _I8, _I32 = DType.I8, DType.I32
 _WINDOW, _FOUR = "window", 4

@@ -13,7 +13,6 @@ then each product of pairs (SMLAD) adds two taps, and outputs are requantized in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from math import prod
@@ -48,6 +47,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.simplify import simplify_kernel
 from weft.plan.implementation import Implementation
+from weft.records import dataclass
 
 _I8, _I32 = DType.I8, DType.I32
 _FOUR, _TAPS, _WORDS = 4, 3, 7

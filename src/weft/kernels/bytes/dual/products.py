@@ -15,7 +15,6 @@ The patch holds inputs as they are; what their zero point adds to a sum is taken
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -50,6 +49,7 @@ from weft.loops.nodes import (
 from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import substitute_stmts
 from weft.plan.implementation import Implementation
+from weft.records import dataclass
 
 _I32, _I8 = DType.I32, DType.I8
 PATCH, WEIGHTS = "patch", "weights"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft.dtypes import DType
 from weft.kernels.bytes.helium.line_sum import LineSum, float_sum, integer_sum
@@ -13,6 +12,7 @@ from weft.kernels.writer import integer
 from weft.loops.instruction import member
 from weft.loops.nodes import Axis, Buffer, Const, Expr, Instruct, Load, Var
 from weft.loops.walk import map_expr, walk
+from weft.records import dataclass
 
 _I8 = DType.I8
 TOTAL = "total"

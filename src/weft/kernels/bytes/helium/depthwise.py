@@ -13,7 +13,7 @@ What the zero point adds to a sum is part of where it starts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -35,6 +35,7 @@ from weft.loops.instruction import families, member
 from weft.loops.nodes import Access, Buffer, Expr, Instruct, Kernel, Load, Stmt, Var
 from weft.loops.simplify import simplify_kernel
 from weft.plan.implementation import Implementation
+from weft.records import dataclass
 
 _I8 = DType.I8
 _PLANES, _WEIGHTS = "planes", "weights"

@@ -9,7 +9,6 @@ a sum of dequantized bytes is a bound, a division by the output's scale, and its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from weft.kernels.bytes.helium.function import byte_table
 from weft.loops.fixed_point import saturated
 from weft.loops.nodes import Binary, Const, Expr, Load, Unary
 from weft.loops.walk import dtype_of, loads
+from weft.records import dataclass
 
 _F32 = DType.F32
 _BYTE_SHIFT = 24

@@ -13,7 +13,7 @@ Windows lie inside the image.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -45,6 +45,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import map_stmts, substitute_stmts
 from weft.loops.walk import map_expr, walk
 from weft.plan.implementation import Implementation, Operand
+from weft.records import dataclass
 
 _I8, _I32 = DType.I8, DType.I32
 _EIGHT, _MOST_TAPS = 8, 256

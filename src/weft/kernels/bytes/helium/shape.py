@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +17,7 @@ from weft.kernels.contraction import SlidingWindow
 from weft.kernels.integer.output import IntegerOutput
 from weft.kernels.integer.sums import constants_of
 from weft.loops.walk import dtype_of
+from weft.records import dataclass
 
 VECTOR = 16
 _PAIR, _SINGLE = 4, 8

@@ -17,7 +17,6 @@ other weights for each, and all taps along a row::
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -60,6 +59,7 @@ from weft.loops.nodes import (
 from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import substitute_stmts
 from weft.plan.implementation import Implementation
+from weft.records import dataclass
 from weft.targets.target import Target
 
 _I32 = DType.I32

@@ -18,7 +18,7 @@ Neural Networks, 2016)::
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
@@ -60,6 +60,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.simplify import simplify_kernel
 from weft.plan.implementation import Implementation
+from weft.records import dataclass
 
 _I16, _I32 = DType.I16, DType.I32
 _MADE, _SUMS, _WEIGHTS = "made", "sums", "weights"

@@ -20,7 +20,6 @@ bands, and each widens the whole image.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -63,6 +62,7 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import substitute_stmts
 from weft.loops.walk import loads, substitute
 from weft.plan.implementation import Implementation
+from weft.records import dataclass
 
 _I32 = DType.I32
 WEIGHTS = "weights"

@@ -7,7 +7,6 @@ What an output reads of a row then lies side by side, in the type that the instr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from weft.dtypes import DType
@@ -38,6 +37,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.walk import loads, map_expr
+from weft.records import dataclass
 
 
 def wide_rows(window: ByteWindow, row: Instruction) -> WideRows:
