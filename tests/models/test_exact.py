@@ -40,20 +40,24 @@ def net_of(name: str, suffix: str) -> weft.Net:
     return weft.load(path, rounding="litert")
 
 
-def cases(*ways: str, rest: Sequence[str] = SUFFIXES) -> list[object]:
+def cases(*ways: str, both: Sequence[str] = ()) -> list[object]:
     """Every model of each kind, each way; one of them everywhere in quick runs.
 
     Args:
         ways: the machine or the instructions.
-        rest: the kinds that are not left to `make grid`.
+        both: those for which ``.onnx`` is not left to `make grid`.
     """
     thorough, slow = pytest.mark.thorough, pytest.mark.slow
+
+    def left(suffix: str, way: str) -> bool:
+        return suffix == ".onnx" and way not in both
+
     return [
         pytest.param(
             name,
             suffix,
             way,
-            marks=() if (name, suffix) == QUICK else thorough if suffix in rest else slow,
+            marks=() if (name, suffix) == QUICK else slow if left(suffix, way) else thorough,
             id=f"{name}{suffix}-{way or 'widest'}",
         )
         for name in tiny.NAMES
@@ -80,7 +84,7 @@ def test_references_have_the_bits_of_litert(name: str, suffix: str) -> None:
         np.testing.assert_array_equal(net.reference(x)[0], y)
 
 
-@pytest.mark.parametrize(("name", "suffix", "simd"), cases(*HOST))
+@pytest.mark.parametrize(("name", "suffix", "simd"), cases(*HOST, both=["", "none"]))
 def test_host(name: str, suffix: str, simd: str) -> None:
     if missing := lacking(simd):
         pytest.skip(missing)
@@ -89,7 +93,7 @@ def test_host(name: str, suffix: str, simd: str) -> None:
         np.testing.assert_array_equal(run(x), y)
 
 
-@pytest.mark.parametrize(("name", "suffix", "target"), cases(*EMULATED, rest=[".tflite"]))
+@pytest.mark.parametrize(("name", "suffix", "target"), cases(*EMULATED))
 def test_emulated(name: str, suffix: str, target: str) -> None:
     if missing := MACHINES[target].missing():
         pytest.skip(missing)
