@@ -160,6 +160,39 @@ def test_only_fields_of_an_extended_class_are_kept() -> None:
         extended.name = "b"
 
 
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("ways", [("weft", "standard"), ("standard", "weft")])
+def test_both_kinds_inherit_each_other(ways: tuple[str, str], frozen: bool) -> None:
+    first, second = (WAYS[way](frozen=frozen) for way in ways)
+
+    @first
+    class Base:
+        """One."""
+
+        name: str
+
+    @second
+    class Derived(Base):
+        """Another one."""
+
+        size: int = 3
+
+    one = Derived("a")
+    assert (one.name, one.size) == ("a", 3)
+    assert one == Derived("a", 3)
+    assert repr(one).endswith("Derived(name='a', size=3)")
+    with pytest.raises(TypeError, match="frozen"):
+
+        @WAYS[ways[1]](frozen=not frozen)
+        class Other(Base):  # pyright: ignore[reportUnusedClass]
+            """One that changes what may be changed."""
+
+    if frozen:
+        for kind in (Base, Derived):
+            with pytest.raises(FrozenInstanceError):
+                kind("a").name = "b"
+
+
 def test_methods_are_compiled_once_and_have_names() -> None:
     @dataclass(frozen=True)
     class Fresh:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, field
 from functools import partial
 from reprlib import recursive_repr
+from threading import RLock
 from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
@@ -59,10 +60,7 @@ def dataclass(
         own = set(vars(kind))
         # Where a class has its own `__eq__` and no `__hash__`, Python sets that to None.
         hashes = kind.__dict__.get("__hash__") is not None
-        with_fields = dataclasses.dataclass(
-            init=False, repr=False, eq=False, slots=slots, kw_only=kw_only
-        )
-        kind = with_fields(kind)
+        kind = _with_fields(kind, frozen, slots=slots, kw_only=kw_only)
         methods: dict[str, Any] = {"__init__": _Later(partial(_init, frozen=frozen, slots=slots))}
         if repr:
             methods["__repr__"] = _repr
@@ -84,6 +82,29 @@ def dataclass(
         return kind
 
     return made if kind is None else made(kind)
+
+
+_MAKING = RLock()
+"""Around what changes classes that others may inherit, too."""
+
+
+def _with_fields(kind: type[Any], frozen: bool, **how: bool) -> type[Any]:
+    """A class with the fields of a data class, and without methods."""
+    with _MAKING:
+        inherited: list[Any] = [vars(each).get("__dataclass_params__") for each in kind.__mro__[1:]]
+        bases = [each for each in inherited if each is not None]
+        if any(each.frozen != frozen for each in bases):
+            raise TypeError("a data class is frozen if those that it inherits are, and only then")
+        # For the standard library it is not, or it would be given methods.
+        for each in bases:
+            each.frozen = False
+        try:
+            made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, **how)(kind)
+        finally:
+            for each in bases:
+                each.frozen = frozen
+        made.__dataclass_params__.frozen = frozen
+        return made
 
 
 class _Later:

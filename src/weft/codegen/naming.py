@@ -96,6 +96,7 @@ class CNames:
 
 def comment_text(text: str) -> str:
     """Text that may stand in a C comment: printable, one line, without ``*/`` or trigraphs."""
-    line = "".join(char if char.isprintable() else " " for char in text)
-    line = line.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+    if not text.isprintable():  # few are not
+        text = "".join(char if char.isprintable() else " " for char in text)
+    line = text.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
     return line.rstrip("\\")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from math import prod
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from weft.dtypes import DType
 from weft.errors import UserError
@@ -36,14 +36,14 @@ class TensorType:
     @property
     def is_static(self) -> bool:
         """Whether every dimension is known."""
-        return all(isinstance(dim, int) for dim in self.shape)
+        return Symbol not in map(type, self.shape)
 
     @property
     def dims(self) -> tuple[int, ...]:
         """The shape of a static type; raises ``TypeError`` on a symbolic one."""
         if not self.is_static:
             raise TypeError(f"{self} has a symbolic dimension")
-        return tuple(dim for dim in self.shape if isinstance(dim, int))
+        return cast(tuple[int, ...], self.shape)
 
     @property
     def size(self) -> int:

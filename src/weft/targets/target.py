@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from weft.dtypes import DType
@@ -164,7 +165,7 @@ DESKTOP = Costs()
 """What no record says."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Target:
     """A processor, as kernels and code generation see it.
 
@@ -284,7 +285,7 @@ class Target:
             return tuple(each for each in self.memories if each.region)
         return tuple(Memory(name, "ram", size, region=True) for name, size in given.items())
 
-    @property
+    @cached_property
     def caches(self) -> tuple[int, ...]:
         """Bytes that one core has of every level of data cache, nearest first."""
         return tuple(each.bytes for each in self.memories if _own(each))
@@ -294,12 +295,12 @@ class Target:
         """Bytes of a line of the nearest memory."""
         return self.memories[0].alignment if self.memories else Memory("").alignment
 
-    @property
+    @cached_property
     def near(self) -> float:
         """Bytes per cycle from the last of a core's own caches."""
         return [each for each in self.memories if _own(each)][-1].bytes_per_cycle
 
-    @property
+    @cached_property
     def far(self) -> float:
         """Bytes per cycle from beyond a core's own caches: a cache shared by all, or memory."""
         return next(each.bytes_per_cycle for each in self.memories if not _own(each))
@@ -309,7 +310,7 @@ class Target:
         """Bytes per cycle from the last memory."""
         return self.memories[-1].bytes_per_cycle
 
-    @property
+    @cached_property
     def cached(self) -> int:
         """Bytes of the largest cache, past which data come from memory."""
         return max((each.bytes for each in self.memories if each.kind == "cache"), default=0)
