@@ -84,7 +84,9 @@ class Facts(Knowledge):
         postponed = [part for part in parts if not self._assume_one(*part)]
         if postponed and len(postponed) < len(parts):
             self._assume_all(postponed)
-        elif self._linear:
+        elif self._linear and not self._busy:
+            # Not for the sides of a selection: a fact with several of them would settle for each,
+            # again whenever something has become narrower.
             self._settle()
 
     def _assume_one(self, condition: Expr, holds: bool) -> bool:
