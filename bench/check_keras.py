@@ -45,7 +45,7 @@ from weft.frontends.keras import Session
 from weft.frontends.keras.session import import_keras
 
 ERROR = 1e-4
-CONSTANT = 2.0**-10
+CONSTANT = 2.0**-9
 """A range below this part of the magnitude is rounded by more than `ERROR` of it."""
 LARGEST = 30_000_000
 ALWAYS = ("VGG16", "VGG19")
@@ -179,8 +179,8 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
         "read from `.keras` without Keras; every layer against Keras 3 on the backend named.",
         "",
         f"- *difference*: the largest of any layer, over its range; at most {ERROR:.0e} passes. Of",
-        "  layers that are nearly constant, over a 1024th of the largest magnitude: a unit in the",
-        "  last place is 6e-5 of that.",
+        "  layers that are nearly constant, over a 512th of the largest magnitude: a unit in the",
+        "  last place is up to 6e-5 of that.",
         "- *own*: the largest error of any step given its own inputs, over its range, from the",
         "  reference: what steps introduce themselves; the rest is inherited.",
         "- *Weft, Keras from double*: the largest difference of each from Keras in double",
