@@ -7,10 +7,11 @@ import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from weft.records import dataclass
 
 MANIFEST, SBOM = "manifest.json", "sbom.spdx.json"
 _NOTHING_SAID = "NOASSERTION"
