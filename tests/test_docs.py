@@ -88,6 +88,7 @@ TOOLS = {"tutorial-chip.md": ("arm-none-eabi-gcc", "qemu-system-arm")}
 PACKAGES = {
     "tutorial-chip.md": ("sklearn", "onnxruntime"),
     "keras.md": ("keras", "h5py", "torch"),
+    "onnx.md": ("onnxruntime",),
     "qat.md": ("torch",),
     "quantization.md": ("sklearn",),
 }
@@ -102,6 +103,7 @@ PACKAGES = {
         ("tutorial-chip.md", 14),
         ("graphs.md", 10),
         ("keras.md", 3),
+        ("onnx.md", 3),
         ("qat.md", 3),
         ("compression.md", 7),
         ("quantization.md", 4),
