@@ -5,8 +5,10 @@ Single nodes, and files that onnxruntime saves: graphs that it has optimized, qu
 
 from __future__ import annotations
 
+import contextlib
+import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -480,6 +482,38 @@ def test_a_use_without_a_body_is_refused(tmp_path: Path) -> None:
     assert "FusedConv with activation = Foo is not supported" in refused(other, tmp_path)
     picked = Call("DynamicQuantizeLSTM", [None], (), {"activations": ["Relu"] * 3})
     assert "activations" in refused(picked, tmp_path)
+
+
+MALFORMED = (0, -1, 3, 7, 1 << 40, 0.5, "x", [], [0, -3], ["Tanh"])
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_malformed_calls_are_refused_whole(call: Call, tmp_path: Path) -> None:
+    draw = random.Random(str(call))
+    path = tmp_path / "net.onnx"
+    for _ in range(12):
+        parts = list(call.inputs)
+        changed = replace(call, inputs=parts, attributes=dict(call.attributes))
+        kind = draw.choice(("attribute", "absent", "shape", "type", "left out"))
+        at = draw.randrange(len(call.inputs))
+        given = call.inputs[at]
+        if kind == "attribute" and changed.attributes:
+            changed.attributes[draw.choice(list(changed.attributes))] = draw.choice(MALFORMED)
+        elif kind == "absent" and changed.attributes:
+            del changed.attributes[draw.choice(list(changed.attributes))]
+        elif kind == "shape" and given is not None:
+            parts[at] = draw.choice((given.reshape(-1), given[None], given.reshape(-1)[:1]))
+        elif kind == "type" and given is not None:
+            parts[at] = given.astype(draw.choice((np.float32, np.int64, np.uint8)))
+        elif at not in call.data:
+            parts[at] = None
+        results = [floats(1)] * len(call.outputs)
+        try:
+            path.write_bytes(model(changed, results).SerializeToString())
+        except (TypeError, ValueError):  # no file can be so
+            continue
+        with contextlib.suppress(UserError):
+            weft.load(path)
 
 
 def test_the_length_of_a_cache_must_be_known(tmp_path: Path) -> None:

@@ -20,6 +20,14 @@ _NF4 = (
 negative.  Source: T. Dettmers et al., QLoRA, arXiv:2305.14314, and bitsandbytes."""
 
 
+def _bits(body: Body) -> int:
+    """How many bits a number has."""
+    bits = body.given.get("bits", 4)
+    if bits not in (2, 4, 8):
+        raise body.refuse(f"with bits = {bits}")
+    return bits
+
+
 def _unpacked(body: Body, x: str, bits: int) -> str:
     """Bytes as the numbers that they hold along the last axis, low bits first."""
     if bits == 8:
@@ -38,7 +46,7 @@ def _unpacked(body: Body, x: str, bits: int) -> str:
 
 def _matmul(body: Body) -> None:
     columns, rows, size = (body.given[name] for name in ("N", "K", "block_size"))
-    bits, blocks = body.given.get("bits", 4), -(-rows // size)
+    bits, blocks = _bits(body), -(-rows // size)
     body.without(g_idx=4)
     scales = body.reshaped(body.taken(2), columns, blocks, 1)
     packed = body.reshaped(body.taken(1), columns, blocks, -1)
@@ -63,7 +71,7 @@ def _matmul(body: Body) -> None:
 def _gather(body: Body) -> None:
     """Rows first, and numbers of these alone."""
     data, indices, scales, zeros = (body.taken(place) for place in range(4))
-    size, bits = body.given.get("block_size", 128), body.given.get("bits", 4)
+    size, bits = body.given.get("block_size", 128), _bits(body)
     rank = body.rank(0)
     axis, along = (
         body.given.get(name, default) % rank

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from onnx import FunctionProto, NodeProto, helper
 
+from weft.errors import UserError
 from weft.frontends.onnx.microsoft.attention import ATTENTION
 from weft.frontends.onnx.microsoft.blocks import BLOCKS
 from weft.frontends.onnx.microsoft.body import OPSET, Body, Writer
@@ -25,6 +26,8 @@ STANDARD = frozenset({"SimplifiedLayerNormalization"})
 """Ops that onnxruntime adds to the standard's own domain."""
 
 
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What writing the body of a call raises that is not as its definition says."""
 _LAYOUT = "com.microsoft.nchwc"
 
 
@@ -52,10 +55,17 @@ def function_of(node: NodeProto, values: Sequence[Value | None]) -> FunctionProt
         values: its inputs.
 
     Raises:
-        UserError: the op has no such use, or sizes that it depends on are not known.
+        UserError: the op has no such use, the call is not as its definition says, or sizes that
+            it depends on are not known.
     """
     body = Body(node, values)
-    BODIES[node.op_type](body)
+    try:
+        BODIES[node.op_type](body)
+    except _MALFORMED as error:
+        raise UserError(
+            f"onnx: {node.op_type} lacks what its definition asks for, or has it otherwise",
+            got=f"{type(error).__name__}: {error}",
+        ) from error
     names = [name or f"absent{place}" for place, name in enumerate(body.inputs)]
     imports = [helper.make_opsetid("", OPSET)]
     return helper.make_function(node.domain, node.op_type, names, body.outputs, body.nodes, imports)
