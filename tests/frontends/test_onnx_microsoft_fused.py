@@ -369,6 +369,21 @@ def test_same_as_onnxruntime(call: Call, tmp_path: Path) -> None:
         assert off.max() <= call.off
 
 
+@pytest.mark.parametrize("label", ["", "zeros", "8", "rest"])
+def test_codes_stay_codes_in_products_with_a_vector(label: str, tmp_path: Path) -> None:
+    (call,) = [each for each in blocks() if each.op == "MatMulNBits" and each.label == label]
+    x = np.asarray(call.inputs[0])[:1]
+    single = replace(call, inputs=[x, *call.inputs[1:]])
+    path = tmp_path / "net.onnx"
+    onnx.save(model(single, [floats(1, call.attributes["N"])]), path)
+    net = weft.load(path)
+    text = str(net.plan("x86-avx512", encoding="quantized"))
+    assert " as quantized, " in text
+    (wanted,) = net.reference({"i0": x})
+    found = net.compile(encoding="quantized", threads=1)(x)
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-4, atol=1e-3)
+
+
 SAVED = {
     "conv": (
         ("FusedConv",),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.rewrite.checks import assert_same, check, check_refused, graph_of, nodes_of
+from weft.rewrite import constants
 from weft.rewrite.constants import RULES, share_constants
 from weft.rewrite.rule import Exactness
 
@@ -192,3 +194,19 @@ def test_quantized_weights_of_a_float_op_become_floats() -> None:
         {"fold-constants": 1},
     )
     assert list(graph.constants) == ["d"]
+
+
+def test_only_dequantized_weights_may_be_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are at most four times as large as what is stored, whatever that is."""
+    monkeypatch.setattr(constants, "LARGEST_FOLDED", 16000)
+    text = """(%x: f32[1,64]) -> (%y) {
+        const %q: i8[64,64]
+        const %s: f32[] = [0.5]
+        %d: f32[64,64] = DequantizeLinear(%q, %s)
+        %y: f32[1,64] = MatMul(%x, %d)
+    }"""
+    check(RULES, text, "%y: f32[1,64] = MatMul(%x, %d)", {"fold-constants": 1})
+    other = text.replace("const %q: i8[64,64]", "const %q: f32[64,64]")
+    other = other.replace("DequantizeLinear(%q, %s)", "Mul(%q, %s)")
+    reason = "the result would have 16384 bytes, more than 16000"
+    check_refused(RULES, other, [f"fold-constants at d was not applied: {reason}"])

@@ -208,7 +208,7 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
         ),
         "encoding": Flag(
             "Store the weights of products of a matrix and one vector as int8, int4 or palette "
-            "(rounded), or float28 (lossless).",
+            "(rounded), or quantized or float28 (lossless).",
             metavar="NAME",
         ),
         "precision": Flag(

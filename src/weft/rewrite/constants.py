@@ -21,7 +21,7 @@ from weft.ops.table import OPS
 from weft.rewrite.rule import Exactness, Rule
 
 LARGEST_FOLDED = 64 << 20
-"""No constant of more bytes is made."""
+"""No constant of more bytes is made, but of weights that are stored as integers."""
 ALWAYS_FOLDED = 4 << 10
 """Up to this many bytes a constant may be any times larger than what it is made from."""
 LARGEST_GROWTH = 2
@@ -66,9 +66,10 @@ def _not_foldable(match: Match) -> str | None:
         return "the size of the result is not known"
     size = sum(type.bytes for type in made)
     read = sum(constants[value].nbytes for value in given)
-    if size > LARGEST_FOLDED:
+    dequantized = node.op == "DequantizeLinear"
+    if size > LARGEST_FOLDED and not dequantized:
         return f"the result would have {size} bytes, more than {LARGEST_FOLDED}"
-    growth = LARGEST_DEQUANTIZED if node.op == "DequantizeLinear" else LARGEST_GROWTH
+    growth = LARGEST_DEQUANTIZED if dequantized else LARGEST_GROWTH
     # By elements too: chains that double a constant again and again would end at the limit.
     grown = sum(type.size for type in made) > sum(constants[value].size for value in given)
     if size <= ALWAYS_FOLDED or (size <= growth * read and not grown):

@@ -20,6 +20,7 @@ from weft.errors import UserError
 from weft.kernels.encodings.fewer_bits import FewerBits
 from weft.kernels.encodings.known import ENCODINGS
 from weft.kernels.encodings.palettes import Palette
+from weft.kernels.encodings.quantized import Quantized
 from weft.kernels.encodings.reading import Encoding
 from weft.kernels.encodings.scaled import ScaledIntegers, nibble_bytes
 from weft.kernels.key import layer_key
@@ -78,11 +79,15 @@ def unpacked(encoding: Encoding, parts: dict[str, np.ndarray], widths: tuple[int
     """The weights of a block, as its definition says."""
     if isinstance(encoding, Palette):
         return parts["palette"][numbers_of(parts["numbers"], widths, encoding.number_bits)]
-    assert isinstance(encoding, ScaledIntegers)
+    assert isinstance(encoding, ScaledIntegers | Quantized)
     codes = numbers_of(parts["codes"], widths, encoding.code_bits)
     codes = codes + (0 if encoding.code_bits == 4 else 256 * (codes < 0))
-    codes = (codes ^ 128) - (codes ^ 128) // 128 * 256 if encoding.code_bits == 8 else codes - 8
+    codes = (codes ^ 128) - (codes ^ 128) // 128 * 256 if encoding.code_bits == 8 else codes
     groups = np.arange(len(codes)) // encoding.group
+    if "zeros" in parts:
+        codes = codes - parts["zeros"][groups]
+    elif encoding.code_bits == 4:
+        codes = codes - 8
     return codes.astype(np.float32) * parts["scales"][groups]
 
 
@@ -126,6 +131,69 @@ def test_what_is_stored_is_what_is_decoded(
         np.testing.assert_array_equal(decoded.view(np.uint32), array.view(np.uint32))
     else:
         assert_near(encoding, weights, lanewise)
+
+
+def multiples(seed: int, sizes: tuple[int, int], form: tuple[int, int, bool], scale: float = 1.0):
+    """Weights of some rows and lanes that were quantized to bits, by groups, with zero points."""
+    random = np.random.default_rng(seed)
+    (rows, lanes), (bits, group, shifted) = sizes, form
+    groups = -(-rows // group)
+    codes = random.integers(0, 1 << bits, (rows, lanes))
+    zeros = np.full((groups, lanes), 1 << (bits - 1))
+    if shifted:
+        zeros = random.integers(0, 1 << bits, (groups, lanes))
+    scales = random.uniform(scale, 9 * scale, (groups, lanes)).astype(np.float32)
+    places = np.arange(rows) // group
+    return (codes - zeros[places]).astype(np.float32) * scales[places]
+
+
+@settings(max_examples=examples(80), deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(40, 300),
+    lanes=st.integers(1, 23),
+    bits=st.sampled_from([4, 8]),
+    group=st.sampled_from([16, 32, 64, 128, 300]),
+    shifted=st.booleans(),
+    scale=st.sampled_from([1.0, 1e-30, 1e30]),
+    across=st.booleans(),
+)
+def test_weights_that_were_quantized_become_codes_again(
+    seed: int,
+    rows: int,
+    lanes: int,
+    bits: int,
+    group: int,
+    shifted: bool,
+    scale: float,
+    across: bool,
+) -> None:
+    weights = multiples(seed, (rows, lanes), (bits, group, shifted), scale)
+    axis = 0 if across else 1
+    array = np.ascontiguousarray(weights.T if across else weights)
+    encoding = FIT["quantized"](array, array.shape, axis, False)
+    assert isinstance(encoding, Quantized)
+    assert encoding.code_bits == bits
+    widths = pieces_of(lanes)
+    packing = Packing(array.shape, axis, (1 - axis,), 0, 1, lanes)
+    stored = {
+        part.name: Encoded(encoding, part.name, packing, widths).apply(array)[0]
+        for part in encoding.parts(packing, widths)
+    }
+    np.testing.assert_array_equal(unpacked(encoding, stored, widths), weights)
+    assert encoding.decoded(array, array.shape, axis) is array
+
+
+@pytest.mark.parametrize("change", [1.0001, 0.7371])
+def test_a_weight_beside_the_grid_is_noticed(change: float) -> None:
+    weights = multiples(3, (512, 96), (4, 32, False))
+    assert isinstance(FIT["quantized"](weights, weights.shape, 1, False), Quantized)
+    weights = weights.copy()  # what was found of an array is remembered
+    row, lane = np.argwhere(weights)[-7]
+    weights[row, lane] *= np.float32(change)
+    found = FIT["quantized"](weights, weights.shape, 1, False)
+    assert isinstance(found, Refusal)
+    assert "were not quantized before" in found.reason
 
 
 def assert_near(encoding: Encoding, weights: np.ndarray, decoded: np.ndarray) -> None:
@@ -187,10 +255,18 @@ def test_what_is_not_finite_is_refused(name: str, wrong: float) -> None:
 # --- kernels ----------------------------------------------------------------------------------
 
 
-def dense(rows: int, lanes: int, values: int = 0, across: bool = False) -> tuple[Net, str]:
-    """A dense layer with ReLU."""
+def dense(
+    rows: int,
+    lanes: int,
+    values: int = 0,
+    across: bool = False,
+    form: tuple[int, int, bool] | None = None,
+) -> tuple[Net, str]:
+    """A dense layer with ReLU; with ``form``, of weights that were quantized."""
     net = Net()
     weights = np.random.default_rng(rows).standard_normal((rows, lanes)).astype(np.float32)
+    if form:
+        weights = multiples(rows, (rows, lanes), form)
     if values:
         weights = net.random.choice(weights.reshape(-1)[:values], (rows, lanes))
     array = np.ascontiguousarray(weights.T if across else weights)
@@ -245,6 +321,47 @@ def test_kernels_compute_with_decoded_weights(
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
+FORMS = [(4, 32, False), (4, 16, True), (8, 128, False), (8, 32, True)]
+
+
+@pytest.mark.parametrize("machine", ["x86-avx2", "x86-avx512", "aarch64-neon", "generic"])
+@pytest.mark.parametrize("form", FORMS)
+def test_kernels_compute_with_the_codes_of_quantized_weights(
+    form: tuple[int, int, bool], machine: str
+) -> None:
+    task = task_of(dense(70, 45, across=form[2], form=form), machine, "quantized")
+    plain = replace(task, encoding="")
+    nest = next(each for each in alternatives(plain) if each.name == "nest").make()
+    assert nest is not None
+    wanted = computed(plain, nest, memory_of(plain))
+    offered = offers(packed.propose, task)
+    assert {each.name.rsplit("-", 1)[0] for each in offered} == {"packed-quantized"}
+    for each in offered:
+        made = each.make()
+        assert made is not None
+        found = computed(task, made, memory_of(task))
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_codes_of_quantized_weights_are_chosen_unasked(form: tuple[int, int, bool]) -> None:
+    task = task_of(dense(512, 256, form=form))
+    near = Memory("L1", bytes=1 << 10, bytes_per_cycle=64.0)
+    far = replace(task.target, memories=(near, task.target.memories[-1]))
+    task = replace(task, target=far)
+    assert usual(task).name.startswith("packed-quantized-")
+    exact = replace(task, exact=True)
+    assert not any("quantized" in each.name for each in alternatives(exact))
+    net = mlp(75, 37, 19, form=form)
+    x = np.random.default_rng(0).standard_normal((1, 75)).astype(np.float32)
+    (wanted,) = net.reference({"x": x})
+    for machine in ("generic", "x86-avx2"):
+        plan = net.plan(machine, encoding="quantized")
+        assert {each for _, each in encodings_of(plan)} == {"quantized"}
+        library = build(net.program(plan=plan), cache=Cache())
+        np.testing.assert_allclose(library(x)[0], wanted, rtol=1e-3, atol=1e-2)
+
+
 def test_exact_palettes_have_the_bits_of_other_loops() -> None:
     task = task_of(dense(67, 50, 12))
     tiled = next(each for each in alternatives(task) if each.name.startswith("tiled-1x"))
@@ -282,10 +399,10 @@ def test_lossy_encodings_are_for_those_who_ask() -> None:
             assert each.reason == "the weights are stored as int8, which was asked for"
     exact = replace(asked, exact=True)
     assert refusal(packed.propose, exact) == (
-        "int8 changes some weights, and exact kernels were asked for"
+        "int8 rounds otherwise, and exact kernels were asked for"
     )
     keys = {layer_key(replace(task, encoding=each)) for each in ("", *FIT)}
-    assert len(keys) == 5
+    assert len(keys) == 6
 
 
 def test_a_small_palette_must_be_worth_it() -> None:
@@ -297,13 +414,15 @@ def test_a_small_palette_must_be_worth_it() -> None:
 # --- networks ----------------------------------------------------------------------------------
 
 
-def mlp(*sizes: int, values: int = 0) -> weft.Net:
+def mlp(*sizes: int, values: int = 0, form: tuple[int, int, bool] | None = None) -> weft.Net:
     net = Net()
     x = net.input(1, sizes[0])
     for rows, lanes in pairwise(sizes):
         weights = net.random.standard_normal((rows, lanes)).astype(np.float32)
         if values:
             weights = net.random.choice(weights.reshape(-1)[:values], (rows, lanes))
+        if form:
+            weights = multiples(rows, (rows, lanes), form, 0.02)
         held = net.builder.constant(weights, "w")
         x = net.op("Relu", net.op("Gemm", x, held, net.constant(lanes)))
     return weft.Net(net.graph(x))
@@ -367,7 +486,9 @@ def test_a_toolkit_tests_itself_with_the_weights_that_it_has() -> None:
 
 def test_options() -> None:
     net = mlp(64, 32)
-    with pytest.raises(UserError, match="encoding must be one of float28, palette, int8, int4"):
+    with pytest.raises(
+        UserError, match="encoding must be one of float28, palette, quantized, int8, int4"
+    ):
         weft.Options(encoding="int9")
     with pytest.raises(UserError, match="encoding is not for exact or plain kernels"):
         weft.Options(encoding="int8", exact=True)

@@ -145,9 +145,7 @@ def test_reasons() -> None:
         )
     task = task_of(dense(512, 96, 90))
     assert refusal(packed.propose, task) == ""
-    assert refusal(packed.propose, replace(task, exact=True)).startswith(
-        "float28 changes some weights"
-    )
+    assert refusal(packed.propose, replace(task, exact=True)).startswith("float28 rounds otherwise")
     assert refusal(packed.propose, replace(task_of(dense(512, 96)), exact=True)) == ""
     assert refusal(packed.propose, replace(task, arrays={})) == "the weights are not known yet"
     assert refusal(packed.propose, task_of(dense(7, 9))) == "the sums have fewer than 8 terms"
@@ -162,7 +160,7 @@ def test_reasons() -> None:
     zeros = net.builder.constant(np.zeros((16, 16), np.float32), "w")
     (empty,) = all_tasks_of(net, net.op("MatMul", net.input(1, 16), zeros), machine="x86-avx2")
     offered = [each.name for each in offers(packed.propose, empty)]
-    assert offered == ["packed-palette-1x2"]
+    assert offered == ["packed-palette-1x2", "packed-quantized-1x2"]
     asked = replace(empty, encoding="float28")
     assert refusal(packed.propose, asked) == "the weights are all zero, or some are not finite"
 

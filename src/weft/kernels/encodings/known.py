@@ -10,6 +10,7 @@ import numpy as np
 from weft.errors import UserError, nearest
 from weft.kernels.encodings.fewer_bits import float28
 from weft.kernels.encodings.palettes import palette
+from weft.kernels.encodings.quantized import quantized
 from weft.kernels.encodings.reading import Encoding
 from weft.kernels.encodings.scaled import int4, int8
 from weft.kernels.refusal import Refusal
@@ -43,6 +44,12 @@ ENCODINGS: tuple[EncodingRow, ...] = (
         "numbers of 16 or 256 values, lossless where the weights have no more, else 16 by k-means",
         palette,
         "-palette",
+    ),
+    EncodingRow(
+        "quantized",
+        "the codes of weights that were quantized before, to 4 or 8 bits by groups, lossless",
+        quantized,
+        "-quantized",
     ),
     EncodingRow("int8", "8-bit integers, a scale for each output channel", int8, "-int8"),
     EncodingRow("int4", "4-bit integers, a scale for every 32 weights of a channel", int4, "-int4"),

@@ -31,11 +31,11 @@ from weft.plan.once import once
 from weft.records import dataclass
 from weft.targets.target import Target
 
-CODES, SCALES = "codes", "scales"
-"""What is stored."""
+CODES, SCALES, ZEROS = "codes", "scales", "zeros"
+"""What is stored; zeros, of weights that were quantized before (``quantized``)."""
 GROUP = 32
 """Rows of a lane that share a scale of 4-bit codes."""
-_PART = "part"
+_PART, _ZERO = "part", "zero"
 _LANES = 64
 """That are encoded together."""
 
@@ -147,16 +147,7 @@ class ScaledIntegers:
 
     def read(self, block: EncodedBlock) -> tuple[Stmt, ...]:
         """Group after group of rows, and what they leave over."""
-        codes = _Codes(block, self)
-        whole, left = divmod(block.rows, self.group)
-        found: list[Stmt] = []
-        if whole == 1:
-            found += codes.rows(integer(0), self.group)
-        elif whole:
-            found.append(for_range("group", whole, codes.rows(Var("group"), self.group)))
-        if left:
-            found += codes.rows(integer(whole), left)
-        return tuple(found)
+        return Codes(block, self.code_bits, self.group).all()
 
 
 def _grouped(weights: np.ndarray, size: int) -> np.ndarray:
@@ -201,52 +192,82 @@ def nibble(block: EncodedBlock, part: str, row: Expr, piece: int) -> Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class _Codes:
-    """The loops over the codes of one block of lanes."""
+class Codes:
+    """The loops over the codes of one block of lanes.
+
+    Attributes:
+        block: the lanes.
+        bits: of a code; group: rows of a lane that share a scale.
+        shifted: whether zero points are stored, which are taken off codes; else those of 4 bits
+            have 8 added.
+    """
 
     block: EncodedBlock
-    encoding: ScaledIntegers
+    bits: int
+    group: int
+    shifted: bool = False
+
+    def all(self) -> tuple[Stmt, ...]:
+        """Group after group of rows, and what they leave over."""
+        whole, left = divmod(self.block.rows, self.group)
+        found: list[Stmt] = []
+        if whole == 1:
+            found += self.rows(integer(0), self.group)
+        elif whole:
+            found.append(for_range("group", whole, self.rows(Var("group"), self.group)))
+        if left:
+            found += self.rows(integer(whole), left)
+        return tuple(found)
 
     def rows(self, group: Expr, count: int) -> tuple[Stmt, ...]:
         """The rows of a group: summed by themselves, then scaled."""
         block = self.block
-        body: list[Stmt] = [
-            block.store(_PART, piece, width, Const(0.0, DType.F32))
-            for piece, _, width in block.pieces()
-        ]
+        names, body = [_PART], list[Stmt]()
+        for piece, offset, width in block.pieces():
+            body.append(block.store(_PART, piece, width, Const(0.0, DType.F32)))
+            if self.shifted:
+                zero = Cast(DType.F32, block.load(ZEROS, group, offset))
+                body.append(block.store(_ZERO, piece, width, zero))
         body.append(for_range("row", count, self.row(group)))
         for piece, offset, width in block.pieces():
-            scaled = Binary("mul", self.part(piece), block.load(SCALES, group, offset))
+            scaled = Binary("mul", _local(_PART, piece), block.load(SCALES, group, offset))
             body.append(block.set_sum(piece, width, Binary("add", block.sum(piece), scaled)))
-        parts = [
-            Buffer(f"{_PART}{piece}", DType.F32, (width,), Access.LOCAL)
+        if self.shifted:
+            names.append(_ZERO)
+        locals = [
+            Buffer(f"{name}{piece}", DType.F32, (width,), Access.LOCAL)
+            for name in names
             for piece, _, width in block.pieces()
         ]
-        return with_locals(parts, tuple(body))
+        return with_locals(locals, tuple(body))
 
     def row(self, group: Expr) -> tuple[Stmt, ...]:
         """The products of one row."""
         block = self.block
-        at = plus(times(group, self.encoding.group), Var("row"))
+        at = plus(times(group, self.group), Var("row"))
         found = block.fetches(CODES, at, block.rows, 1, integer(0))
         for piece, offset, width in block.pieces():
             product = block.product(at, self.code(at, piece, offset))
-            found.append(block.store(_PART, piece, width, Binary("add", self.part(piece), product)))
+            total = Binary("add", _local(_PART, piece), product)
+            found.append(block.store(_PART, piece, width, total))
         return tuple(found)
-
-    def part(self, piece: int) -> Expr:
-        """The sum of a group of rows."""
-        return Load(f"{_PART}{piece}", (Var(LANE),), DType.F32)
 
     def code(self, row: Expr, piece: int, offset: int) -> Expr:
         """The codes of a vector, as numbers of single precision."""
-        if self.encoding.code_bits == 8:
+        if self.bits == 8:
             stored = self.block.load(CODES, row, offset)
-            code = Cast(DType.I32, Binary("xor", stored, Const(-128, DType.I8)))
+            code: Expr = Cast(DType.I32, Binary("xor", stored, Const(-128, DType.I8)))
         else:
-            stored = Cast(DType.I32, nibble(self.block, CODES, row, piece))
-            code = Binary("sub", stored, Const(8, DType.I32))
-        return Cast(DType.F32, code)
+            code = Cast(DType.I32, nibble(self.block, CODES, row, piece))
+            if not self.shifted:
+                code = Binary("sub", code, Const(8, DType.I32))
+        number = Cast(DType.F32, code)
+        return Binary("sub", number, _local(_ZERO, piece)) if self.shifted else number
+
+
+def _local(name: str, piece: int) -> Expr:
+    """A local vector."""
+    return Load(f"{name}{piece}", (Var(LANE),), DType.F32)
 
 
 # --- rows of the table ------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from weft.kernels.encodings.known import ENCODINGS, EncodingRow
 from weft.kernels.encodings.reading import EncodedBlock, Encoding
 from weft.kernels.generator import Generator
 from weft.kernels.products.microkernel import Microkernel
+from weft.kernels.products.tiled_choice import rate
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import LaneBlock, blocks_of, slender
@@ -28,6 +29,9 @@ from weft.loops.simplify import simplify_kernel
 from weft.loops.walk import free_vars
 from weft.plan.implementation import Encoded, Implementation, Operand, Packing
 from weft.records import dataclass
+
+_FEW = 0.5
+"""Of the bytes of weights: encodings of fewer are worth while in caches that cores share, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +103,9 @@ def _encoded(task: Task) -> tuple[EncodedProduct, ...] | Refusal:
         made = row.fit(array, shape, product.dimension, bool(task.encoding))
         if isinstance(made, Refusal):
             reasons.append(made)
-        elif task.exact and not made.exact:
+        elif task.exact and not (made.exact and made.in_order):
             reasons.append(
-                Refusal(f"{row.name} changes some weights, and exact kernels were asked for")
+                Refusal(f"{row.name} rounds otherwise, and exact kernels were asked for")
             )
         else:
             found.append(EncodedProduct(product, row, made))
@@ -171,8 +175,13 @@ def cost(made: EncodedProduct, vectors: int, usual: int) -> float:
         return weights / lanes * encoding.operations(target) / target.operations * form
     # A core's share of a shared cache is less, and other layers' weights were there since.
     steps = weights / lanes * encoding.operations(target) / target.operations
+    products = weights / lanes / target.multiply_adds
     if size >= target.cached and not encoding.by_lane:
-        return weights / lanes / target.multiply_adds * share * form
+        return products * share * form
+    whole = weights * DType.F32.bytes
+    if share <= _FEW and whole > target.caches[-1] and not encoding.by_lane:
+        taken = max(steps, size / rate(size, target))
+        return products * taken / (whole / rate(whole, target)) * form
     return max(steps, size / target.memory) * form
 
 
@@ -250,7 +259,8 @@ GENERATOR = Generator(
         "an encoding that applies, lossless if none is asked for: in 28 bits weights that are "
         "finite and not all zero, at least eight in a sum, at most one in 256 of which is smaller "
         "than 2^-15 of the largest of all, and none where exact kernels are asked for; as a "
-        "palette at most 256 distinct values",
+        "palette at most 256 distinct values; as codes, but where exact kernels are asked for, "
+        "weights that are multiples of a step of their group, for they were quantized before",
         "if no encoding is asked for, the target has caches, vectors, and multiplies and adds at "
         "once",
     ),

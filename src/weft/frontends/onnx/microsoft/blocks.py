@@ -48,6 +48,43 @@ def _matmul(body: Body) -> None:
     columns, rows, size = (body.given[name] for name in ("N", "K", "block_size"))
     bits, blocks = _bits(body), -(-rows // size)
     body.without(g_idx=4)
+    weights = _known_weights(body, (rows, columns), size, bits)
+    if not weights:
+        weights = _computed_weights(body, (rows, columns, blocks), size, bits)
+    product = body.op("MatMul", body.taken(0), weights, output="" if body.taken(5) else "out0")
+    if body.taken(5):
+        body.op("Add", product, body.taken(5), output="out0")
+
+
+def _known_weights(body: Body, shape: tuple[int, int], size: int, bits: int) -> str:
+    """Constant codes, dequantized as the standard does it; empty if they are not constant."""
+    (rows, columns), blocks = shape, -(-shape[0] // size)
+    packed, scales, zeros = body.known(1), body.known(2), body.known(3)
+    if packed is None or scales is None or (body.taken(3) and zeros is None):
+        return ""
+    if zeros is not None and zeros.dtype != np.uint8:
+        return ""
+    if packed.size * 8 != columns * blocks * size * bits or scales.size != columns * blocks:
+        raise body.refuse("of codes or scales that are not as many as N, K and block_size say")
+    codes = _numbers(packed.reshape(columns, -1), bits)[:, :rows]
+    points = np.full((columns, blocks), 2 ** (bits - 1), np.uint8)
+    if zeros is not None:
+        points = _numbers(zeros.reshape(columns, -1), bits)[:, :blocks]
+    parts = (codes, scales.reshape(columns, blocks), points)
+    names = [body.array(np.ascontiguousarray(each.T)) for each in parts]
+    return body.op("DequantizeLinear", *names, axis=0, block_size=size)
+
+
+def _numbers(bytes: np.ndarray, bits: int) -> np.ndarray:
+    """What rows of bytes hold, low bits first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    apart = bytes[..., None] >> shifts & np.uint8(2**bits - 1)
+    return apart.reshape(len(bytes), -1)
+
+
+def _computed_weights(body: Body, shape: tuple[int, int, int], size: int, bits: int) -> str:
+    """Weights that a run makes of codes."""
+    rows, columns, blocks = shape
     scales = body.reshaped(body.taken(2), columns, blocks, 1)
     packed = body.reshaped(body.taken(1), columns, blocks, -1)
     whole = body.op("CastLike", _unpacked(body, packed, bits), scales)
@@ -62,10 +99,7 @@ def _matmul(body: Body) -> None:
     weights = body.reshaped(numbers, columns, blocks * size)
     if rows % size:
         weights = body.op("Slice", weights, *(body.constant(each) for each in (0, rows, 1)))
-    factor = body.op("Transpose", weights, perm=[1, 0])
-    product = body.op("MatMul", body.taken(0), factor, output="" if body.taken(5) else "out0")
-    if body.taken(5):
-        body.op("Add", product, body.taken(5), output="out0")
+    return body.op("Transpose", weights, perm=[1, 0])
 
 
 def _gather(body: Body) -> None:

@@ -78,11 +78,16 @@ class Body:
         """NumPy's type of an input's elements."""
         return self._type(place).dtype.numpy
 
+    def known(self, place: int) -> np.ndarray | None:
+        """An input's value, if it is known and the same for every batch."""
+        value = self._values[place] if place < len(self._values) else None
+        return value.array if isinstance(value, KnownValue) and value.fixed else None
+
     def number(self, place: int, name: str) -> int:
         """An input that is one number, which must be known."""
-        value = self._values[place] if place < len(self._values) else None
-        if isinstance(value, KnownValue) and value.fixed and value.array.size == 1:
-            return int(value.array.item())
+        value = self.known(place)
+        if value is not None and value.size == 1:
+            return int(value.item())
         raise UserError(
             f"onnx: {self._op} needs a constant {name}",
             fix="Give its value (--constant NAME=VALUE), or the sizes that it follows from.",
