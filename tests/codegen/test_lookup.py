@@ -1,4 +1,4 @@
-"""Bytes looked up in tables by vectors: C finds what the interpreter does."""
+"""Lanes looked up in tables by vectors: C finds what the interpreter does."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.codegen.harness import Case, by_vectors, check
-from weft.codegen.helpers_lookup import lookup
+from tests.codegen.harness import Case, by_vectors, check, program_of
+from weft.codegen.emit import emit
+from weft.codegen.helpers_lookup import lookup, picked
 from weft.dtypes import DType
 from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Kernel, Load
 from weft.targets.system import architecture, cpu_flags
 
-I64 = DType.I64
+F32, I64 = DType.F32, DType.I64
 LEVELS = {
     "ssse3": ("-mssse3",),
     "avx2": ("-march=x86-64-v3",),
@@ -71,3 +72,38 @@ def test_other_tables_are_read_lane_by_lane(tmp_path: Path) -> None:
 
 def test_only_bytes_have_it() -> None:
     assert lookup("lookup_i8", 8, DType.I32) is None
+
+
+def halves(lanes: int, high: bool) -> Kernel:
+    """Floats that halves of bytes stand for."""
+
+    def found(at: Expr) -> Expr:
+        byte = Load("x", (at,), DType.U8)
+        half = Binary("shr", byte, Const(4, DType.U8)) if high else None
+        return Load("table", (Cast(I64, half or Binary("and", byte, Const(15, DType.U8))),), F32)
+
+    given = Buffer("table", F32, (16,)), Buffer("x", DType.U8, (1024,))
+    return by_vectors(given, F32, lanes, 1024, found)
+
+
+@pytest.mark.parametrize("level", ["", *LEVELS])
+def test_halves_of_bytes_stand_for_floats(level: str, tmp_path: Path) -> None:
+    if level and (architecture() != "x86_64" or level not in cpu_flags()):
+        pytest.skip(f"this machine has no {level}")
+    given = {
+        "table": np.random.default_rng(4).standard_normal(16).astype(np.float32),
+        "x": arrays(DType.U8, DType.U8)["x"],
+    }
+    kernels = [halves(lanes, high) for lanes in (4, 8, 16) for high in (False, True)]
+    flags = [*LEVELS.get(level, ())]
+    check([Case(each, given) for each in kernels], "gnu", tmp_path, flags)
+
+
+@pytest.mark.parametrize(("lanes", "called"), [(4, False), (8, True), (16, True)])
+def test_vectors_of_eight_lanes_or_more_pick_floats_at_once(lanes: int, called: bool) -> None:
+    given = {"table": np.zeros(16, np.float32), "x": arrays(DType.U8, DType.U8)["x"]}
+    program, *_ = program_of([Case(halves(lanes, high=True), given)])
+    text = "".join(each for _, each in emit(program, "gnu").sources)
+    assert (f"weft_pick_f32_v{lanes}i32(" in text) == called
+    assert picked(4, DType.I32) is None
+    assert picked(8, DType.U8) is None

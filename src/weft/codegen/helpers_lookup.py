@@ -1,4 +1,4 @@
-"""Helpers that look vectors of bytes up in tables of 256 elements."""
+"""Helpers that look vectors up: of bytes in tables of 256, of lanes in tables of 16 floats."""
 
 from __future__ import annotations
 
@@ -32,6 +32,17 @@ _X86 = {
     ),
     16: _Registers("__m128i", "_mm", "si128", "defined(__SSSE3__)", ""),
 }
+
+
+PICKED = (8, 16)
+"""Lanes of vectors that are looked up at once in 16 floats, on processors that can."""
+
+
+def picked(lanes: int, dtype: DType) -> str | None:
+    """``pick_f32_v16i32``: those of 16 floats that lanes, from 0 to 15, stand for."""
+    if dtype is not DType.I32 or lanes not in PICKED:
+        return None
+    return helper_text("lookup", f"pick_{lanes}")
 
 
 def lookup(op: str, lanes: int, dtype: DType) -> str | None:

@@ -66,6 +66,19 @@ def looked_up(expr: Load, slot: Slot) -> Expr | None:
             return None
 
 
+def picked(expr: Load, slot: Slot) -> Expr | None:
+    """The byte, less than 16, by which an element of a table of so many floats is loaded."""
+    if slot.dtype is not DType.F32 or slot.registers or slot.given or slot.buffer.shape != (16,):
+        return None
+    match expr.index[0]:
+        case Cast(_, Binary("and", _, Const(15)) as x) if dtype_of(x) is DType.U8:
+            return x
+        case Cast(_, Binary("shr", _, Const(4)) as x) if dtype_of(x) is DType.U8:
+            return x
+        case _:
+            return None
+
+
 def shuffled(expr: Select | Load, lanes: int, scalars: Iterable[Scalar]) -> Lanes | None:
     """Lanes picked from one or two registers, if that is what an expression does."""
     picks: list[tuple[str, int]] = []

@@ -89,3 +89,46 @@ return ($R)found;
     const uint8x16_t half = vqtbx4q_u8(vqtbl4q_u8(part_0, at_0), part_1, at_1);
     return ($R)vqtbx4q_u8(
             vqtbx4q_u8(half, part_2, at_2), part_3, vsubq_u8(at_2, next));
+
+//@ pick_16
+/* Those of 16 floats that lanes from 0 to 15 stand for. */
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+static inline __attribute__((always_inline)) v16f32 weft_pick_f32_v16i32(const float *table, v16i32 at)
+{
+#if defined(__AVX512F__)
+    return (v16f32)_mm512_permutexvar_ps((__m512i)at, _mm512_loadu_ps(table));
+#else
+    v16f32 result;
+    int lane;
+    for (lane = 0; lane < 16; ++lane) {
+        result[lane] = table[at[lane]];
+    }
+    return result;
+#endif
+}
+
+//@ pick_8
+/* Those of 16 floats that lanes from 0 to 15 stand for. */
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+static inline __attribute__((always_inline)) v8f32 weft_pick_f32_v8i32(const float *table, v8i32 at)
+{
+#if defined(__AVX512VL__)
+    return (v8f32)_mm256_permutex2var_ps(
+            _mm256_loadu_ps(table), (__m256i)at, _mm256_loadu_ps(table + 8));
+#elif defined(__AVX2__)
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)at);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)at);
+    return (v8f32)_mm256_blendv_ps(low, high, (__m256)(at << 28));
+#else
+    v8f32 result;
+    int lane;
+    for (lane = 0; lane < 8; ++lane) {
+        result[lane] = table[at[lane]];
+    }
+    return result;
+#endif
+}

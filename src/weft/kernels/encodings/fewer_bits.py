@@ -129,7 +129,6 @@ class FewerBits:
     """
 
     window: EncodedWindow
-    by_lane: bool = field(default=False, init=False)
     name: str = field(default="float28", init=False)
     bits: float = field(default=32 * (GROUP - 1) / GROUP, init=False)
     registers: int = field(default=3, init=False)
@@ -148,6 +147,11 @@ class FewerBits:
     def key(self) -> str:
         """How many weights are sums of two numbers."""
         return f"fewer bits but {self.window.most}"
+
+    def on(self, target: Target) -> FewerBits:
+        """Itself."""
+        del target
+        return self
 
     def operations(self, target: Target) -> float:
         """Two that make a weight, one that uses it, and two that collect a group's eighth."""

@@ -18,7 +18,14 @@ import numpy as np
 from weft.compress.palette import cluster, nearest_of
 from weft.dtypes import DType
 from weft.kernels.encodings.reading import EncodedBlock
-from weft.kernels.encodings.scaled import finite, nibble, nibble_bytes, nibbles
+from weft.kernels.encodings.scaled import (
+    finite,
+    nibble,
+    nibble_bytes,
+    nibble_operations,
+    nibbles,
+    picks,
+)
 from weft.kernels.refusal import Refusal
 from weft.kernels.writer import for_range, integer
 from weft.loops.nodes import Cast, Expr, Load, Stmt, Var
@@ -52,7 +59,6 @@ class Palette:
 
     number_bits: int
     exact: bool
-    by_lane: bool = field(default=True, init=False)
     name: str = field(default="palette", init=False)
     in_order: bool = field(default=True, init=False)
     registers: int = field(default=3, init=False)
@@ -67,9 +73,16 @@ class Palette:
         """How wide numbers are."""
         return f"palette of {self.number_bits} bits"
 
+    def on(self, target: Target) -> Palette:
+        """Itself."""
+        del target
+        return self
+
     def operations(self, target: Target) -> float:
-        """Weights are loaded lane by lane, and put together."""
-        return 1 + 2 * target.lanes(DType.F32)
+        """Of 4 bits, those of other codes; else weights are loaded and put together by lane."""
+        lanes = target.lanes(DType.F32)
+        quick = self.number_bits == 4 and picks(target)
+        return nibble_operations(target) if quick else 1 + 2 * lanes
 
     def parts(self, packing: Packing, widths: tuple[int, ...]) -> tuple[StoredPart, ...]:
         """Numbers and values."""

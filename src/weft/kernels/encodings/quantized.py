@@ -17,7 +17,7 @@ sums round otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -26,11 +26,16 @@ from weft.kernels.encodings.reading import EncodedBlock
 from weft.kernels.encodings.scaled import (
     CODES,
     SCALES,
+    STEP_VALUES,
+    STEPS,
     ZEROS,
     Codes,
     finite,
     nibble_bytes,
+    nibble_operations,
     nibbles,
+    picks,
+    steps_of,
 )
 from weft.kernels.refusal import Refusal
 from weft.loops.nodes import Stmt
@@ -66,12 +71,13 @@ class Quantized:
         code_bits: 4 or 8.
         group: rows of a lane that share a scale.
         shifted: whether there are zero points.
+        picked: whether vectors look codes of 4 bits up in a table of what they stand for.
     """
 
     code_bits: int
     group: int
     shifted: bool
-    by_lane: bool = field(default=False, init=False)
+    picked: bool = False
     exact: bool = field(default=True, init=False)
     in_order: bool = field(default=False, init=False)
     name: str = field(default="quantized", init=False)
@@ -88,13 +94,12 @@ class Quantized:
 
     @property
     def registers(self) -> int:
-        """For a sum, the sum of a group, what weights are made in, and zero points."""
-        return 3 + self.shifted
+        """For a sum, the sum of a group, and what weights are made in."""
+        return 3
 
     def operations(self, target: Target) -> float:
-        """Widening, converting and multiplying; taking apart; subtracting zero points."""
-        del target
-        return 3 + 2 * (self.code_bits == 4) + (self.code_bits == 8 and self.shifted)
+        """Widening, converting and multiplying; of 4 bits, taking apart and looking up."""
+        return 3 if self.code_bits == 8 else nibble_operations(target)
 
     def parts(self, packing: Packing, widths: tuple[int, ...]) -> tuple[StoredPart, ...]:
         """Codes, scales and zero points."""
@@ -107,11 +112,18 @@ class Quantized:
             StoredPart(CODES, dtype, (blocks, rows, width)),
             StoredPart(SCALES, DType.F32, shape),
         )
-        return (*found, StoredPart(ZEROS, DType.I16, shape)) if self.shifted else found
+        zeros = (StoredPart(ZEROS, DType.I16, shape),) if self.shifted else ()
+        return (*found, *zeros, *steps_of(self.picked))
+
+    def on(self, target: Target) -> Quantized:
+        """With a table where the target looks vectors up in it."""
+        return replace(self, picked=self.code_bits == 4 and picks(target))
 
     def pack(self, array: np.ndarray, encoded: Encoded) -> np.ndarray:
         """One of the parts."""
         stored, packing = encoded.stored, encoded.packing
+        if encoded.part == STEPS:
+            return STEP_VALUES
         found = once(array, _found, packing.shape, packing.axis)
         assert found is not None
         if encoded.part != CODES:

@@ -45,11 +45,6 @@ class Encoding(WeightEncoding, Protocol):
         ...
 
     @property
-    def by_lane(self) -> bool:
-        """Whether vectors of weights are put together lane by lane, which memory outpaces."""
-        ...
-
-    @property
     def key(self) -> str:
         """What tells layers of equal shapes apart whose weights have this encoding."""
         ...
@@ -57,6 +52,10 @@ class Encoding(WeightEncoding, Protocol):
     @property
     def registers(self) -> int:
         """That each vector of a block takes while weights are decoded."""
+        ...
+
+    def on(self, target: Target) -> Encoding:
+        """The encoding as a target's kernels read it."""
         ...
 
     def operations(self, target: Target) -> float:
@@ -110,9 +109,13 @@ class EncodedBlock:
         """Writes a vector's sums."""
         return self.store(SUM, piece, width, value, integer(0))
 
+    def factor(self, row: Expr) -> Expr:
+        """``x[row]``."""
+        return substitute(self.scale, {self.axis: row})
+
     def product(self, row: Expr, weight: Expr) -> Expr:
         """``x[row] * weight``."""
-        return Binary("mul", substitute(self.scale, {self.axis: row}), weight)
+        return Binary("mul", self.factor(row), weight)
 
     def add(self, piece: int, width: int, row: Expr, weight: Expr) -> For:
         """``acc = acc + x[row] * weight``."""

@@ -13,11 +13,15 @@ Kernels scale sums instead of weights::
       part[lane] = 0
       for row of the group:   part[lane] += x[row] * code[row][lane]
       acc[lane] += part[lane] * scale[group][lane]
+
+Where there are zero points (``quantized``), the sum of a group's ``x`` times these is taken off
+its part before.  Where an instruction looks vectors up in a table of 16 floats, codes of 4 bits
+have one.
 """
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -25,17 +29,19 @@ from weft.dtypes import DType
 from weft.kernels.encodings.reading import EncodedBlock
 from weft.kernels.refusal import Refusal
 from weft.kernels.writer import LANE, for_range, integer, plus, times, with_locals
-from weft.loops.nodes import Access, Binary, Buffer, Cast, Const, Expr, Load, Stmt, Var
+from weft.loops.nodes import Access, Binary, Buffer, Cast, Const, Expr, Load, Stmt, Store, Var
 from weft.plan.implementation import Encoded, Packing, StoredPart
 from weft.plan.once import once
 from weft.records import dataclass
 from weft.targets.target import Target
 
-CODES, SCALES, ZEROS = "codes", "scales", "zeros"
+CODES, SCALES, ZEROS, STEPS = "codes", "scales", "zeros", "steps"
 """What is stored; zeros, of weights that were quantized before (``quantized``)."""
+_PICKED = 8
+"""Lanes of vectors that x86 looks up at once in a table of 16 floats."""
 GROUP = 32
 """Rows of a lane that share a scale of 4-bit codes."""
-_PART, _ZERO = "part", "zero"
+_PART, _INPUTS = "part", "inputs"
 _LANES = 64
 """That are encoded together."""
 
@@ -49,11 +55,12 @@ class ScaledIntegers:
     Attributes:
         code_bits: 8 or 4.
         group: rows of a lane that share a scale.
+        picked: whether vectors look codes of 4 bits up in a table of what they stand for.
     """
 
     code_bits: int
     group: int
-    by_lane: bool = field(default=False, init=False)
+    picked: bool = False
     exact: bool = field(default=False, init=False)
     in_order: bool = field(default=False, init=False)
 
@@ -78,9 +85,8 @@ class ScaledIntegers:
         return 3
 
     def operations(self, target: Target) -> float:
-        """Widening, converting and multiplying; of 4 bits, taking apart and subtracting."""
-        del target
-        return 3 if self.code_bits == 8 else 5
+        """Widening, converting and multiplying; of 4 bits, taking apart and looking up."""
+        return 3 if self.code_bits == 8 else nibble_operations(target)
 
     def parts(self, packing: Packing, widths: tuple[int, ...]) -> tuple[StoredPart, ...]:
         """Codes and scales."""
@@ -88,14 +94,21 @@ class ScaledIntegers:
         dtype, width = DType.I8, packing.width
         if self.code_bits == 4:
             dtype, width = DType.U8, nibble_bytes(widths)
-        return (
+        found = (
             StoredPart(CODES, dtype, (blocks, rows, width)),
             StoredPart(SCALES, DType.F32, (blocks, -(-rows // self.group), packing.width)),
         )
+        return (*found, *steps_of(self.picked))
+
+    def on(self, target: Target) -> ScaledIntegers:
+        """With a table where the target looks vectors up in it."""
+        return replace(self, picked=self.code_bits == 4 and picks(target))
 
     def pack(self, array: np.ndarray, encoded: Encoded) -> np.ndarray:
         """One of the parts."""
         stored = encoded.stored
+        if encoded.part == STEPS:
+            return STEP_VALUES
         made = np.empty(stored.shape, stored.dtype.numpy)
         for block, weights in enumerate(encoded.packing.apply(array)):
             scales = self.scales(weights)
@@ -188,6 +201,25 @@ def nibble(block: EncodedBlock, part: str, row: Expr, piece: int) -> Expr:
     return Binary("and", byte, Const(15, DType.U8))
 
 
+STEP_VALUES = np.arange(-8, 8, dtype=np.float32)
+"""What codes of 4 bits stand for."""
+
+
+def steps_of(picked: bool) -> tuple[StoredPart, ...]:
+    """The table of what codes stand for, where vectors look them up."""
+    return (StoredPart(STEPS, DType.F32, STEP_VALUES.shape),) if picked else ()
+
+
+def picks(target: Target) -> bool:
+    """Whether an instruction or two look a vector up in a table of 16 floats."""
+    return "avx2" in target.features and target.lanes(DType.F32) >= _PICKED
+
+
+def nibble_operations(target: Target) -> float:
+    """Of codes of 4 bits: taking apart, widening, and looking up; else two to convert."""
+    return 4 if picks(target) else 5
+
+
 # --- reading ----------------------------------------------------------------------------------
 
 
@@ -198,8 +230,7 @@ class Codes:
     Attributes:
         block: the lanes.
         bits: of a code; group: rows of a lane that share a scale.
-        shifted: whether zero points are stored, which are taken off codes; else those of 4 bits
-            have 8 added.
+        shifted: whether zero points are stored; else those of codes of 4 bits are 8.
     """
 
     block: EncodedBlock
@@ -222,23 +253,27 @@ class Codes:
     def rows(self, group: Expr, count: int) -> tuple[Stmt, ...]:
         """The rows of a group: summed by themselves, then scaled."""
         block = self.block
-        names, body = [_PART], list[Stmt]()
-        for piece, offset, width in block.pieces():
-            body.append(block.store(_PART, piece, width, Const(0.0, DType.F32)))
-            if self.shifted:
-                zero = Cast(DType.F32, block.load(ZEROS, group, offset))
-                body.append(block.store(_ZERO, piece, width, zero))
-        body.append(for_range("row", count, self.row(group)))
-        for piece, offset, width in block.pieces():
-            scaled = Binary("mul", _local(_PART, piece), block.load(SCALES, group, offset))
-            body.append(block.set_sum(piece, width, Binary("add", block.sum(piece), scaled)))
-        if self.shifted:
-            names.append(_ZERO)
-        locals = [
-            Buffer(f"{name}{piece}", DType.F32, (width,), Access.LOCAL)
-            for name in names
+        body: list[Stmt] = [
+            block.store(_PART, piece, width, Const(0.0, DType.F32))
             for piece, _, width in block.pieces()
         ]
+        locals = [
+            Buffer(f"{_PART}{piece}", DType.F32, (width,), Access.LOCAL)
+            for piece, _, width in block.pieces()
+        ]
+        if self.shifted:
+            locals.append(Buffer(_INPUTS, DType.F32, (1,), Access.LOCAL))
+            body.append(Store(_INPUTS, (integer(0),), Const(0.0, DType.F32)))
+        body.append(for_range("row", count, self.row(group)))
+        for piece, offset, width in block.pieces():
+            part: Expr = Load(f"{_PART}{piece}", (Var(LANE),), DType.F32)
+            if self.shifted:
+                zero = Cast(DType.F32, block.load(ZEROS, group, offset))
+                if self.bits == 4:
+                    zero = Binary("sub", zero, Const(8.0, DType.F32))
+                part = Binary("sub", part, Binary("mul", zero, _inputs()))
+            scaled = Binary("mul", part, block.load(SCALES, group, offset))
+            body.append(block.set_sum(piece, width, Binary("add", block.sum(piece), scaled)))
         return with_locals(locals, tuple(body))
 
     def row(self, group: Expr) -> tuple[Stmt, ...]:
@@ -246,28 +281,29 @@ class Codes:
         block = self.block
         at = plus(times(group, self.group), Var("row"))
         found = block.fetches(CODES, at, block.rows, 1, integer(0))
+        if self.shifted:
+            total = Binary("add", _inputs(), block.factor(at))
+            found.append(Store(_INPUTS, (integer(0),), total))
         for piece, offset, width in block.pieces():
+            part = Load(f"{_PART}{piece}", (Var(LANE),), DType.F32)
             product = block.product(at, self.code(at, piece, offset))
-            total = Binary("add", _local(_PART, piece), product)
-            found.append(block.store(_PART, piece, width, total))
+            found.append(block.store(_PART, piece, width, Binary("add", part, product)))
         return tuple(found)
 
     def code(self, row: Expr, piece: int, offset: int) -> Expr:
         """The codes of a vector, as numbers of single precision."""
         if self.bits == 8:
             stored = self.block.load(CODES, row, offset)
-            code: Expr = Cast(DType.I32, Binary("xor", stored, Const(-128, DType.I8)))
-        else:
-            code = Cast(DType.I32, nibble(self.block, CODES, row, piece))
-            if not self.shifted:
-                code = Binary("sub", code, Const(8, DType.I32))
-        number = Cast(DType.F32, code)
-        return Binary("sub", number, _local(_ZERO, piece)) if self.shifted else number
+            return Cast(DType.F32, Cast(DType.I32, Binary("xor", stored, Const(-128, DType.I8))))
+        half = nibble(self.block, CODES, row, piece)
+        if STEPS in self.block.stored:
+            return Load(self.block.stored[STEPS].name, (Cast(DType.I64, half),), DType.F32)
+        return Cast(DType.F32, Binary("sub", Cast(DType.I32, half), Const(8, DType.I32)))
 
 
-def _local(name: str, piece: int) -> Expr:
-    """A local vector."""
-    return Load(f"{name}{piece}", (Var(LANE),), DType.F32)
+def _inputs() -> Expr:
+    """The sum of what a group's weights are multiplied by."""
+    return Load(_INPUTS, (integer(0),), DType.F32)
 
 
 # --- rows of the table ------------------------------------------------------------------------

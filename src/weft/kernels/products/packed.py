@@ -108,7 +108,7 @@ def _encoded(task: Task) -> tuple[EncodedProduct, ...] | Refusal:
                 Refusal(f"{row.name} rounds otherwise, and exact kernels were asked for")
             )
         else:
-            found.append(EncodedProduct(product, row, made))
+            found.append(EncodedProduct(product, row, made.on(task.target)))
     return tuple(found) or reasons[0]
 
 
@@ -175,13 +175,10 @@ def cost(made: EncodedProduct, vectors: int, usual: int) -> float:
         return weights / lanes * encoding.operations(target) / target.operations * form
     # A core's share of a shared cache is less, and other layers' weights were there since.
     steps = weights / lanes * encoding.operations(target) / target.operations
-    products = weights / lanes / target.multiply_adds
-    if size >= target.cached and not encoding.by_lane:
-        return products * share * form
     whole = weights * DType.F32.bytes
-    if share <= _FEW and whole > target.caches[-1] and not encoding.by_lane:
+    if size >= target.cached or (share <= _FEW and whole > target.caches[-1]):
         taken = max(steps, size / rate(size, target))
-        return products * taken / (whole / rate(whole, target)) * form
+        return weights / lanes / target.multiply_adds * taken * rate(whole, target) / whole * form
     return max(steps, size / target.memory) * form
 
 
