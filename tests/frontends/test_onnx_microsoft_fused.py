@@ -291,6 +291,9 @@ def blocks() -> Iterator[Call]:
     yield Call("MatMulNBits", real, (0,), given, label="bias", off=2e-4)
     eight = integers(0, 256, columns, 3, size, dtype=np.uint8)
     yield Call("MatMulNBits", [x, eight, scales], (0,), {**given, "bits": 8}, label="8", off=4e-3)
+    two = integers(0, 256, columns, 3, size // 4, dtype=np.uint8)
+    pairs = integers(0, 256, columns, 1, dtype=np.uint8, seed=2)
+    yield Call("MatMulNBits", [x, two, scales, pairs], (0,), {**given, "bits": 2}, label="2")
     short = {**given, "K": 80}
     yield Call("MatMulNBits", [x[:, :80], four, scales], (0,), short, label="rest", off=2e-4)
     for kind in (0, 1):
@@ -304,6 +307,8 @@ def blocks() -> Iterator[Call]:
     given = {"bits": 4, "block_size": 32, "gather_axis": 0, "quantize_axis": 1}
     yield Call("GatherBlockQuantized", [table, ids, rates], (1,), given)
     yield Call("GatherBlockQuantized", [table, ids, rates, zeros], (1,), given, label="zeros")
+    wide = {**given, "bits": 8, "block_size": 16}
+    yield Call("GatherBlockQuantized", [table, ids, rates], (1,), wide, label="8")
 
 
 def recurrent() -> Iterator[Call]:
