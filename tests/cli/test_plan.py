@@ -77,7 +77,7 @@ def test_weights_in_an_encoding(digits: Path, tmp_path: Path) -> None:
         assert each.read_bytes() == (tmp_path / "two" / each.name).read_bytes()
     assert " as int4, " in (tmp_path / "one" / "report.md").read_text()
     result = weft("plan", digits, "--encoding", "int3")
-    assert result.stderr.startswith("error: encoding must be one of float28, palette, int8, int4")
+    assert result.stderr.startswith("error: encoding must be one of float28, palette, quantized")
 
 
 def test_limits_of_a_plan_hold(digits: Path, tmp_path: Path) -> None:
