@@ -199,6 +199,17 @@ def test_a_weight_beside_the_grid_is_noticed(change: float) -> None:
     assert "were not quantized before" in found.reason
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("edge", [3e38, -3e38, 1e-45, 1e-38])
+def test_weights_of_any_size_are_looked_at_without_a_warning(edge: float) -> None:
+    weights = np.random.default_rng(1).standard_normal((64, 8)).astype(np.float32)
+    weights[::3] = edge
+    weights[1::3] = -edge
+    assert isinstance(FIT["quantized"](weights, weights.shape, 1, False), Refusal)
+    alone = np.full((64, 8), edge, np.float32)
+    assert isinstance(FIT["quantized"](alone, alone.shape, 1, False), Quantized)
+
+
 def assert_near(encoding: Encoding, weights: np.ndarray, decoded: np.ndarray) -> None:
     """Decoded weights are no further off than half a step, of 4 bits one at the positive end."""
     if isinstance(encoding, Palette):

@@ -235,7 +235,9 @@ def _grid(lanes: np.ndarray, bits: int, group: int) -> tuple[np.ndarray, np.ndar
     missing = -len(lanes) % group
     filled = np.pad(lanes, ((0, missing), (0, 0)), mode="edge") if missing else lanes
     groups = filled.reshape(-1, group, lanes.shape[1]).swapaxes(1, 2)
-    found = _multiples(np.ascontiguousarray(groups).reshape(-1, group), 1 << bits)
+    # Of large weights differences are infinite, and no steps.
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        found = _multiples(np.ascontiguousarray(groups).reshape(-1, group), 1 << bits)
     if found is None:
         return None
     whole, scales = found
