@@ -1,15 +1,15 @@
-"""Times products of one vector and weights of 4 or 8 bits beside onnxruntime, on one thread.
+"""Times matrix-vector products with 4-bit and 8-bit weights beside onnxruntime, on one thread.
 
     python -m bench.low_bits                             2048-5632-2048-2048, three forms
     python -m bench.low_bits --sizes 4096 11008 4096     other layers
 
-A file has `MatMulNBits` nodes, as onnxruntime's tools make them of matrix products, with `Tanh`
-behind each.  Contestants take turns and are called from Python; medians count:
+The model has `MatMulNBits` nodes, as onnxruntime's quantizer writes them, each followed by `Tanh`.
+Contestants alternate and are called from Python; the table shows medians:
 
-    Weft                as it compiles the file: weights stay the codes that they are
-    Weft, float32       with `exact`, which reads the numbers that they stand for
-    onnxruntime         as the file says: sums in float32
-    onnxruntime, int8   with `accuracy_level` 4: inputs are rounded to int8
+    Weft                default options: weights stay packed
+    Weft, float32       with `exact`: weights are dequantized at compile time
+    onnxruntime         `accuracy_level` 0: float32 accumulation
+    onnxruntime, int8   `accuracy_level` 4: inputs are quantized to int8
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HEADS = ("weights", "Weft", "Weft, float32", "onnxruntime", "onnxruntime, int8")
 
 @dataclass(frozen=True)
 class Form:
-    """How weights are stored: bits of a code, codes that share a scale, zero points or not."""
+    """A weight format: bits of a code, codes per scale, whether there are zero points."""
 
     bits: int
     size: int

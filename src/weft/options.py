@@ -80,7 +80,7 @@ class Options:
             Weft's own.  Only ``choices`` and ``tune`` choose them.
         encoding: how the constant weights of products of a matrix and one vector are stored:
             ``int8``, ``int4`` or ``palette``, which round them, or ``float28`` or ``quantized``
-            (of those that were quantized before), which do not.
+            (for already quantized weights), which do not.
             By default they are single precision, or what is lossless and takes less time.
         precision: of stored values and weights: ``float32``, or ``bfloat16`` or ``float16``, which
             layers read as float32 and round what they store to (the recipes of these names);

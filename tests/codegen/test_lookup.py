@@ -1,4 +1,4 @@
-"""Lanes looked up in tables by vectors: C finds what the interpreter does."""
+"""Vectorized table lookups: generated C gives what the interpreter gives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.codegen.harness import Case, by_vectors, check, program_of
 from weft.codegen.emit import emit
-from weft.codegen.helpers_lookup import lookup, picked
+from weft.codegen.helpers_lookup import lookup, table16
 from weft.dtypes import DType
 from weft.loops.nodes import Binary, Buffer, Cast, Const, Expr, Kernel, Load
 from weft.targets.system import architecture, cpu_flags
@@ -75,7 +75,7 @@ def test_only_bytes_have_it() -> None:
 
 
 def halves(lanes: int, high: bool) -> Kernel:
-    """Floats that halves of bytes stand for."""
+    """Looks up the low or high half of each byte."""
 
     def found(at: Expr) -> Expr:
         byte = Load("x", (at,), DType.U8)
@@ -87,7 +87,7 @@ def halves(lanes: int, high: bool) -> Kernel:
 
 
 @pytest.mark.parametrize("level", ["", *LEVELS])
-def test_halves_of_bytes_stand_for_floats(level: str, tmp_path: Path) -> None:
+def test_4_bit_indices_in_a_table_of_floats(level: str, tmp_path: Path) -> None:
     if level and (architecture() != "x86_64" or level not in cpu_flags()):
         pytest.skip(f"this machine has no {level}")
     given = {
@@ -100,10 +100,10 @@ def test_halves_of_bytes_stand_for_floats(level: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("lanes", "called"), [(4, False), (8, True), (16, True)])
-def test_vectors_of_eight_lanes_or_more_pick_floats_at_once(lanes: int, called: bool) -> None:
+def test_vectors_of_eight_lanes_or_more_use_the_helper(lanes: int, called: bool) -> None:
     given = {"table": np.zeros(16, np.float32), "x": arrays(DType.U8, DType.U8)["x"]}
     program, *_ = program_of([Case(halves(lanes, high=True), given)])
     text = "".join(each for _, each in emit(program, "gnu").sources)
-    assert (f"weft_pick_f32_v{lanes}i32(" in text) == called
-    assert picked(4, DType.I32) is None
-    assert picked(8, DType.U8) is None
+    assert (f"weft_table16_f32_v{lanes}i32(" in text) == called
+    assert table16(4, DType.I32) is None
+    assert table16(8, DType.U8) is None

@@ -97,6 +97,13 @@ def calls(dtype: type) -> list[Call]:
         Call("QGemm", gemm, (0,), {"transB": 1}, has="QLinearConv"),
         Call("QGemm", turned, (0,), {"transB": 0}, has="QLinearConv"),
         Call("QGemm", gemm[:7], (0,), {"transB": 1, "alpha": 1.0}, gives=np.float32),
+        Call("DequantizeLinear", [a, f(0.031), z(3)], (0,), gives=np.float32),
+        Call(
+            "QuantizeLinear",
+            [RNG.normal(size=(4, 6)).astype(np.float32), f(0.02), z(3)],
+            (0,),
+            gives=dtype,
+        ),
         Call("MatMulIntegerToFloat", widened, (0,), gives=np.float32, has="MatMulInteger"),
     ]
 

@@ -1,4 +1,4 @@
-"""Helpers that look vectors up: of bytes in tables of 256, of lanes in tables of 16 floats."""
+"""Helpers for table lookups: bytes in tables of 256 elements, indices in tables of 16 floats."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ _X86 = {
 }
 
 
-PICKED = (8, 16)
-"""Lanes of vectors that are looked up at once in 16 floats, on processors that can."""
+TABLE16_LANES = (8, 16)
+"""Vector widths for which a helper looks up all lanes at once in a table of 16 floats."""
 
 
-def picked(lanes: int, dtype: DType) -> str | None:
-    """``pick_f32_v16i32``: those of 16 floats that lanes, from 0 to 15, stand for."""
-    if dtype is not DType.I32 or lanes not in PICKED:
+def table16(lanes: int, dtype: DType) -> str | None:
+    """``table16_f32_v16i32``: the elements of a table of 16 floats at the indices in a vector."""
+    if dtype is not DType.I32 or lanes not in TABLE16_LANES:
         return None
-    return helper_text("lookup", f"pick_{lanes}")
+    when = "defined(__AVX512F__)" if lanes == 16 else "defined(__AVX2__)"
+    vector = helper_text("lookup", f"table16_by_{lanes}")
+    return helper_text("lookup", "table16", L=lanes, when=when, vector=vector)
 
 
 def lookup(op: str, lanes: int, dtype: DType) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weft.codegen.helper_text import helper_text
 from weft.codegen.helpers_half import converted_half, rounded_half
-from weft.codegen.helpers_lookup import lookup, picked
+from weft.codegen.helpers_lookup import lookup, table16
 from weft.codegen.helpers_widen import widened
 from weft.codegen.naming import STORAGE
 from weft.dtypes import DType
@@ -146,8 +146,8 @@ def _of_bytes(op: str, lanes: int, dtype: DType) -> str | None:
     }.get((verb, dtype))
     if verb == "lookup":
         return lookup(op, lanes, dtype)
-    if verb == "pick":
-        return picked(lanes, dtype)
+    if verb == "table16":
+        return table16(lanes, dtype)
     if verb == "widen":
         return widened(op, lanes, dtype)
     return made(op, lanes) if made else None

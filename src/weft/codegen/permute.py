@@ -66,8 +66,8 @@ def looked_up(expr: Load, slot: Slot) -> Expr | None:
             return None
 
 
-def picked(expr: Load, slot: Slot) -> Expr | None:
-    """The byte, less than 16, by which an element of a table of so many floats is loaded."""
+def table16_index(expr: Load, slot: Slot) -> Expr | None:
+    """The 4-bit index of a load from a table of 16 floats; ``None`` for other loads."""
     if slot.dtype is not DType.F32 or slot.registers or slot.given or slot.buffer.shape != (16,):
         return None
     match expr.index[0]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from weft.codegen import tree as c
 from weft.codegen.composite import composite_of, quantized_of, requantized_of, saturated_of
-from weft.codegen.helpers_lookup import PICKED
+from weft.codegen.helpers_lookup import TABLE16_LANES
 from weft.codegen.helpers_vector import LANE_CALLS, mask_dtype, vector_type
 from weft.codegen.lanes import (
     Lanes,
@@ -25,7 +25,7 @@ from weft.codegen.lanes import (
 from weft.codegen.linear import LANE, ZERO, LinearAddress, constant
 from weft.codegen.naming import STORAGE
 from weft.codegen.operations import ARITHMETIC, BITWISE, RELATIONS, SHIFTS
-from weft.codegen.permute import interleaved, looked_up, picked, shuffled
+from weft.codegen.permute import interleaved, looked_up, shuffled, table16_index
 from weft.codegen.scalar import Scalar
 from weft.codegen.scope import KernelScope
 from weft.codegen.slots import Slot, place
@@ -159,10 +159,10 @@ class VectorExpression:
             x = self.vector(byte)
             op = f"lookup_{slot.dtype.value}"
             return self._helper(op, x.dtype, table, x.node, gives=slot.dtype)
-        if self.lanes in PICKED and (byte := picked(expr, slot)) is not None:
+        if self.lanes in TABLE16_LANES and (index := table16_index(expr, slot)) is not None:
             table = c.CUnary("&", self.scope.element(slot, slot.name, ZERO))
-            at = self.vector(Cast(DType.I32, byte))
-            return self._helper("pick_f32", DType.I32, table, at.node, gives=DType.F32)
+            x = self.vector(Cast(DType.I32, index))
+            return self._helper("table16_f32", DType.I32, table, x.node, gives=DType.F32)
         name, offset = place(slot, [self.scalar.linear(each) for each in expr.index])
         node = self.whole(slot, name, offset)
         if node is None:

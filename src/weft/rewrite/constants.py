@@ -21,7 +21,7 @@ from weft.ops.table import OPS
 from weft.rewrite.rule import Exactness, Rule
 
 LARGEST_FOLDED = 64 << 20
-"""No constant of more bytes is made, but of weights that are stored as integers."""
+"""Largest folded constant in bytes; DequantizeLinear is bounded by its growth instead."""
 ALWAYS_FOLDED = 4 << 10
 """Up to this many bytes a constant may be any times larger than what it is made from."""
 LARGEST_GROWTH = 2

@@ -125,7 +125,7 @@ def test_what_is_stored_is_what_is_decoded(
     lanewise = decoded.T if across else decoded
     for block in range(blocks):
         parts = {
-            key: each if key in ("palette", "steps") else each[block]
+            key: each if key in ("palette", "values") else each[block]
             for key, each in stored.items()
         }
         lane = slice(start + block * width, start + (block + 1) * width)
@@ -196,7 +196,7 @@ def test_a_weight_beside_the_grid_is_noticed(change: float) -> None:
     weights[row, lane] *= np.float32(change)
     found = FIT["quantized"](weights, weights.shape, 1, False)
     assert isinstance(found, Refusal)
-    assert "were not quantized before" in found.reason
+    assert "times a scale for each group" in found.reason
 
 
 @pytest.mark.filterwarnings("error")
@@ -416,7 +416,7 @@ def test_lossy_encodings_are_for_those_who_ask() -> None:
             assert each.reason == "the weights are stored as int8, which was asked for"
     exact = replace(asked, exact=True)
     assert refusal(packed.propose, exact) == (
-        "int8 rounds otherwise, and exact kernels were asked for"
+        "int8 changes the rounding, and exact kernels were requested"
     )
     keys = {layer_key(replace(task, encoding=each)) for each in ("", *FIT)}
     assert len(keys) == 6

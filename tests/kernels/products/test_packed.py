@@ -145,7 +145,9 @@ def test_reasons() -> None:
         )
     task = task_of(dense(512, 96, 90))
     assert refusal(packed.propose, task) == ""
-    assert refusal(packed.propose, replace(task, exact=True)).startswith("float28 rounds otherwise")
+    assert refusal(packed.propose, replace(task, exact=True)).startswith(
+        "float28 changes the rounding"
+    )
     assert refusal(packed.propose, replace(task_of(dense(512, 96)), exact=True)) == ""
     assert refusal(packed.propose, replace(task, arrays={})) == "the weights are not known yet"
     assert refusal(packed.propose, task_of(dense(7, 9))) == "the sums have fewer than 8 terms"

@@ -90,45 +90,33 @@ return ($R)found;
     return ($R)vqtbx4q_u8(
             vqtbx4q_u8(half, part_2, at_2), part_3, vsubq_u8(at_2, next));
 
-//@ pick_16
-/* Those of 16 floats that lanes from 0 to 15 stand for. */
-#if defined(__AVX512F__)
+//@ table16
+/* Elements of a table of 16 floats, at indices from 0 to 15. */
+#if $when
 #include <immintrin.h>
 #endif
-static inline __attribute__((always_inline)) v16f32 weft_pick_f32_v16i32(const float *table, v16i32 at)
+static inline __attribute__((always_inline)) v${L}f32 weft_table16_f32_v${L}i32(const float *table, v${L}i32 x)
 {
-#if defined(__AVX512F__)
-    return (v16f32)_mm512_permutexvar_ps((__m512i)at, _mm512_loadu_ps(table));
+$vector
 #else
-    v16f32 result;
+    v${L}f32 result;
     int lane;
-    for (lane = 0; lane < 16; ++lane) {
-        result[lane] = table[at[lane]];
+    for (lane = 0; lane < $L; ++lane) {
+        result[lane] = table[x[lane]];
     }
     return result;
 #endif
 }
 
-//@ pick_8
-/* Those of 16 floats that lanes from 0 to 15 stand for. */
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-static inline __attribute__((always_inline)) v8f32 weft_pick_f32_v8i32(const float *table, v8i32 at)
-{
+//@ table16_by_16
+#if defined(__AVX512F__)
+    return (v16f32)_mm512_permutexvar_ps((__m512i)x, _mm512_loadu_ps(table));
+
+//@ table16_by_8
 #if defined(__AVX512VL__)
     return (v8f32)_mm256_permutex2var_ps(
-            _mm256_loadu_ps(table), (__m256i)at, _mm256_loadu_ps(table + 8));
+            _mm256_loadu_ps(table), (__m256i)x, _mm256_loadu_ps(table + 8));
 #elif defined(__AVX2__)
-    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)at);
-    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)at);
-    return (v8f32)_mm256_blendv_ps(low, high, (__m256)(at << 28));
-#else
-    v8f32 result;
-    int lane;
-    for (lane = 0; lane < 8; ++lane) {
-        result[lane] = table[at[lane]];
-    }
-    return result;
-#endif
-}
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)x);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)x);
+    return (v8f32)_mm256_blendv_ps(low, high, (__m256)(x << 28));

@@ -19,7 +19,7 @@ from weft.frontends.onnx.attributes import node_attributes
 from weft.frontends.onnx.custom import custom_op, custom_signature, why_missing
 from weft.frontends.onnx.functions import bindings_of, body_of
 from weft.frontends.onnx.lowering import NodeLowering
-from weft.frontends.onnx.microsoft.table import advice, function_of, is_known
+from weft.frontends.onnx.microsoft.contrib_ops import advice, function_of, is_known
 from weft.frontends.onnx.order import in_order
 from weft.frontends.onnx.request import NeedsValue, Request, check_states
 from weft.frontends.onnx.schema import NEWEST, Signature, signature
@@ -276,12 +276,13 @@ class Importer:
         rule = custom_signature(own) if own else signature(node.op_type, domain, opset or 0)
         local = self.functions.get((domain, node.op_type, node.overload))
         where = f"node {label}"
-        if local is None and not is_known(node):
+        contrib = local is None and is_known(node)
+        if local is None and not contrib:
             self._supported(node, domain, opset, rule, where)
         inputs = tuple(self._input(scope, name, where) for name in node.input)
         if any(isinstance(value, UnknownValue) for value in inputs):
             return (UnknownValue(),) * len(node.output)
-        if local is None and is_known(node):
+        if contrib:
             local = function_of(node, inputs)
         if local is not None:
             return self.function(node, local, scope, label, inputs)

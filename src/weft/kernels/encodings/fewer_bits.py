@@ -148,8 +148,8 @@ class FewerBits:
         """How many weights are sums of two numbers."""
         return f"fewer bits but {self.window.most}"
 
-    def on(self, target: Target) -> FewerBits:
-        """Itself."""
+    def for_target(self, target: Target) -> FewerBits:
+        """The encoding itself, which has no variants."""
         del target
         return self
 

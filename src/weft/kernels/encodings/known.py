@@ -47,7 +47,7 @@ ENCODINGS: tuple[EncodingRow, ...] = (
     ),
     EncodingRow(
         "quantized",
-        "the codes of weights that were quantized before, to 4 or 8 bits by groups, lossless",
+        "codes of weights that are already quantized to 4 or 8 bits by groups, lossless",
         quantized,
         "-quantized",
     ),

@@ -20,11 +20,11 @@ from weft.dtypes import DType
 from weft.kernels.encodings.reading import EncodedBlock
 from weft.kernels.encodings.scaled import (
     finite,
+    has_table_lookup,
     nibble,
     nibble_bytes,
     nibble_operations,
     nibbles,
-    picks,
 )
 from weft.kernels.refusal import Refusal
 from weft.kernels.writer import for_range, integer
@@ -73,15 +73,15 @@ class Palette:
         """How wide numbers are."""
         return f"palette of {self.number_bits} bits"
 
-    def on(self, target: Target) -> Palette:
-        """Itself."""
+    def for_target(self, target: Target) -> Palette:
+        """The encoding itself, which has no variants."""
         del target
         return self
 
     def operations(self, target: Target) -> float:
-        """Of 4 bits, those of other codes; else weights are loaded and put together by lane."""
+        """Table lookup of 4-bit numbers; otherwise one load and one insert per lane."""
         lanes = target.lanes(DType.F32)
-        quick = self.number_bits == 4 and picks(target)
+        quick = self.number_bits == 4 and has_table_lookup(target)
         return nibble_operations(target) if quick else 1 + 2 * lanes
 
     def parts(self, packing: Packing, widths: tuple[int, ...]) -> tuple[StoredPart, ...]:

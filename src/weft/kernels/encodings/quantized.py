@@ -1,17 +1,17 @@
-"""Weights that were quantized before: ``weight = (code - zero) * scale``, and nothing is lost.
+"""Lossless storage of weights that are already quantized: ``weight = (code - zero) * scale``.
 
-Files of networks whose weights alone are quantized hold codes of 4 or 8 bits, with a scale and
-often a zero point for each output channel or each group of its rows.  Read as numbers they are
-multiples of a step; here they become codes again::
+Weight-only quantized models store 4-bit or 8-bit codes, with a scale and often a zero point for
+each output channel or each group of its rows.  After dequantization the weights of a group are
+multiples of a scale.  This encoding recovers the codes from the ``f32`` constant::
 
-    for group size, the largest first:
-      for every group of rows and lane:
-        step = least distance of two of its weights, or a half, a third ... of it
-        codes = weights / step, if they are whole numbers
-        scale = the number with which all products of codes are the weights, bit by bit
+    for each group size, the largest first:
+      for each group of rows and each lane:
+        step = smallest difference of two weights, divided by 1, 2, 3, ...
+        codes = weights / step, if all are integers
+        scale = the ``f32`` for which every ``code * scale`` equals its weight bit for bit
 
-Kernels are those of ``scaled``: they scale sums instead of weights, so weights are the same and
-sums round otherwise.
+Kernels are shared with ``scaled``.  They scale partial sums instead of weights, so the weights are
+exact but sums round in a different order.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ import numpy as np
 from weft.dtypes import DType
 from weft.kernels.encodings.reading import EncodedBlock
 from weft.kernels.encodings.scaled import (
+    CODE_VALUES,
     CODES,
     SCALES,
-    STEP_VALUES,
-    STEPS,
+    VALUES,
     ZEROS,
     Codes,
     finite,
-    nibble_bytes,
+    has_table_lookup,
+    integer_parts,
     nibble_operations,
     nibbles,
-    picks,
-    steps_of,
 )
 from weft.kernels.refusal import Refusal
 from weft.loops.nodes import Stmt
@@ -45,85 +44,79 @@ from weft.records import dataclass
 from weft.targets.target import Target
 
 GROUPS = (256, 128, 64, 32, 16)
-"""Rows of a lane that may share a scale, beside all of them."""
+"""Group sizes that are tried, besides one group of all rows."""
 _LANES = 64
-"""That are looked at together."""
+"""Lanes that are analysed at a time; bounds memory."""
 _SAMPLE = (256, 8)
-"""Rows and lanes that are looked at to find that a constant was never quantized."""
-_USUAL = 8
-"""The least distance of weights is at most so many steps in half of the groups or more."""
-_FAR = 1 << 14
-"""Weights are fewer steps than this."""
-_WHOLE = 0.02
-"""Of a step: multiples of it are no further off a whole number."""
-_UNITS = (0, 1, -1, 2, -2)
-"""A scale is so many units in its last place off the quotient of a weight and its code."""
+"""Rows and lanes of the sample that rejects constants that were never quantized."""
+_EARLY = 8
+"""Divisors after which at least half of the groups must have been solved."""
+_MOST_STEPS = 1 << 14
+"""Bound on the magnitude of a code without its zero point; fits the stored ``i16``."""
+_TOLERANCE = 0.02
+"""How far ``weight / step`` may be from an integer; the exact comparison follows."""
+_ULPS = (0, 1, -1, 2, -2)
+"""Corrections, in units in the last place, to the quotient of a weight and its code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
     """Codes of 4 or 8 bits, scales and zero points.
 
-    It stores ``codes``, ``[blocks, rows, bytes]``, and ``scales``, ``[blocks, groups, width]``;
-    where some codes are not those of two's complement also ``zeros``, of the shape of scales.
+    It stores ``codes``, ``[blocks, rows, bytes]``, and ``scales``, ``[blocks, groups, width]``.
+    If some group does not fit two's complement, it also stores ``zeros``, shaped like ``scales``.
 
     Attributes:
         code_bits: 4 or 8.
         group: rows of a lane that share a scale.
-        shifted: whether there are zero points.
-        picked: whether vectors look codes of 4 bits up in a table of what they stand for.
+        zero_points: whether zero points are stored.
+        table: whether kernels convert 4-bit codes by a lookup table.
     """
 
     code_bits: int
     group: int
-    shifted: bool
-    picked: bool = False
+    zero_points: bool
+    table: bool = False
     exact: bool = field(default=True, init=False)
     in_order: bool = field(default=False, init=False)
     name: str = field(default="quantized", init=False)
 
     @property
     def bits(self) -> float:
-        """Of a code and its share of a scale and a zero point."""
-        return self.code_bits + (32 + 16 * self.shifted) / self.group
+        """Bits per weight: a code and its share of a scale and a zero point."""
+        return self.code_bits + (32 + 16 * self.zero_points) / self.group
 
     @property
     def key(self) -> str:
-        """How codes are stored."""
-        return f"quantized {self.code_bits} {self.group} {self.shifted}"
+        """The format of the codes."""
+        return f"quantized {self.code_bits} {self.group} {self.zero_points}"
 
     @property
     def registers(self) -> int:
-        """For a sum, the sum of a group, and what weights are made in."""
+        """For a sum, a group's partial sum, and decoding."""
         return 3
 
     def operations(self, target: Target) -> float:
-        """Widening, converting and multiplying; of 4 bits, taking apart and looking up."""
+        """Widen, convert and multiply-add; 4-bit codes are also unpacked."""
         return 3 if self.code_bits == 8 else nibble_operations(target)
 
     def parts(self, packing: Packing, widths: tuple[int, ...]) -> tuple[StoredPart, ...]:
         """Codes, scales and zero points."""
-        rows, blocks = packing.shape[1 - packing.axis], packing.blocks
-        dtype, width = DType.I8, packing.width
-        if self.code_bits == 4:
-            dtype, width = DType.U8, nibble_bytes(widths)
-        shape = (blocks, -(-rows // self.group), packing.width)
-        found = (
-            StoredPart(CODES, dtype, (blocks, rows, width)),
-            StoredPart(SCALES, DType.F32, shape),
-        )
-        zeros = (StoredPart(ZEROS, DType.I16, shape),) if self.shifted else ()
-        return (*found, *zeros, *steps_of(self.picked))
+        found = integer_parts(self.code_bits, self.group, packing, widths, table=self.table)
+        if not self.zero_points:
+            return found
+        (scales,) = (part for part in found if part.name == SCALES)
+        return (*found, StoredPart(ZEROS, DType.I16, scales.shape))
 
-    def on(self, target: Target) -> Quantized:
-        """With a table where the target looks vectors up in it."""
-        return replace(self, picked=self.code_bits == 4 and picks(target))
+    def for_target(self, target: Target) -> Quantized:
+        """The encoding, with a lookup table for 4-bit codes if the target has the instruction."""
+        return replace(self, table=self.code_bits == 4 and has_table_lookup(target))
 
     def pack(self, array: np.ndarray, encoded: Encoded) -> np.ndarray:
         """One of the parts."""
         stored, packing = encoded.stored, encoded.packing
-        if encoded.part == STEPS:
-            return STEP_VALUES
+        if encoded.part == VALUES:
+            return CODE_VALUES
         found = once(array, _found, packing.shape, packing.axis)
         assert found is not None
         if encoded.part != CODES:
@@ -149,20 +142,20 @@ class Quantized:
 
     def read(self, block: EncodedBlock) -> tuple[Stmt, ...]:
         """Group after group of rows, and what they leave over."""
-        return Codes(block, self.code_bits, self.group, self.shifted).all()
+        return Codes(block, self.code_bits, self.group, self.zero_points).all()
 
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What the weights of a matrix are made of.
+    """The recovered codes, scales and zero points of a matrix.
 
     Attributes:
         bits: of a code.
         group: rows that share a scale.
-        codes: from 0 on, ``[rows, lanes]``.
+        codes: unsigned, ``[rows, lanes]``.
         scales: ``[groups, lanes]``.
-        zeros: to be taken off codes: from 0 on those of 4 bits, from -128 on those of 8.
-        shifted: whether they are other than in two's complement.
+        zeros: zero points, of unsigned codes with 4 bits and of signed codes with 8.
+        zero_points: whether any differs from that of two's complement.
     """
 
     bits: int
@@ -170,7 +163,7 @@ class _Found:
     codes: np.ndarray
     scales: np.ndarray
     zeros: np.ndarray
-    shifted: bool
+    zero_points: bool
 
 
 def quantized(
@@ -182,8 +175,10 @@ def quantized(
         return Refusal("some weights are not finite")
     found = once(array, _found, shape, axis)
     if found is None:
-        return Refusal("the weights were not quantized before, to 4 or 8 bits by groups of rows")
-    return Quantized(found.bits, found.group, found.shifted)
+        return Refusal(
+            "the weights are not 4-bit or 8-bit integers times a scale for each group of rows"
+        )
+    return Quantized(found.bits, found.group, found.zero_points)
 
 
 def _found(array: np.ndarray, shape: tuple[int, ...], axis: int) -> _Found | None:
@@ -193,7 +188,7 @@ def _found(array: np.ndarray, shape: tuple[int, ...], axis: int) -> _Found | Non
 
 
 def _forms(lanes: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Bits and groups that a sample has."""
+    """Code widths and group sizes that fit a sample of the weights."""
     rows, count = lanes.shape
     step = max(1, count // _SAMPLE[1])
     sample = lanes[:, ::step][:, : _SAMPLE[1]]
@@ -205,13 +200,13 @@ def _forms(lanes: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def _codes(lanes: np.ndarray, bits: int, group: int) -> _Found | None:
-    """All weights in a form that a sample has, if they are."""
+    """The codes of all weights in a format that fits the sample; ``None`` if it does not fit."""
     rows, count = lanes.shape
     codes = np.empty((rows, count), np.uint8)
     scales = np.empty((-(-rows // group), count), np.float32)
     zeros = np.empty(scales.shape, np.int16)
     usual, first = (8, 0) if bits == 4 else (0, -128)
-    shifted = False
+    zero_points = False
     for at in range(0, count, _LANES):
         part = slice(at, at + _LANES)
         found = _grid(lanes[:, part], bits, group)
@@ -221,21 +216,21 @@ def _codes(lanes: np.ndarray, bits: int, group: int) -> _Found | None:
         low, high = whole.min(axis=1), whole.max(axis=1)
         fits = (low >= first - usual) & (high < first - usual + (1 << bits))
         zeros[:, part] = np.where(fits, usual, first - low)
-        shifted |= not fits.all()
+        zero_points |= not fits.all()
         places = whole + zeros[:, None, part] - first
         codes[:, part] = places.reshape(-1, places.shape[-1])[:rows]
-    return _Found(bits, group, codes, scales, zeros, shifted)
+    return _Found(bits, group, codes, scales, zeros, zero_points)
 
 
 def _grid(lanes: np.ndarray, bits: int, group: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Whole numbers ``[groups, rows, lanes]`` and scales whose products the weights are.
+    """Integers ``[groups, rows, lanes]`` and scales whose products equal the weights.
 
-    The last group is filled up with its last row.
+    The last group is padded by repeating its last row.
     """
     missing = -len(lanes) % group
     filled = np.pad(lanes, ((0, missing), (0, 0)), mode="edge") if missing else lanes
     groups = filled.reshape(-1, group, lanes.shape[1]).swapaxes(1, 2)
-    # Of large weights differences are infinite, and no steps.
+    # Differences of very large weights overflow; such groups are then rejected.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         found = _multiples(np.ascontiguousarray(groups).reshape(-1, group), 1 << bits)
     if found is None:
@@ -245,26 +240,26 @@ def _grid(lanes: np.ndarray, bits: int, group: int) -> tuple[np.ndarray, np.ndar
 
 
 def _multiples(groups: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Codes and scales of groups, which are rows; of at most so many codes in a row."""
+    """Codes and scales of groups (one per row), each with fewer than ``most`` different steps."""
     gaps: np.ndarray = np.diff(np.sort(groups, axis=1), axis=1)
     least: np.ndarray = np.where(gaps > 0, gaps, np.inf).min(axis=1, initial=np.inf)
-    # Of a single value: itself, and one step.
+    # A group of equal weights is one step of that size.
     steps = np.where(np.isinf(least), np.abs(groups).max(axis=1), least)
     steps = np.where(steps == 0, 1.0, steps).astype(np.float64)
     whole = np.empty(groups.shape, np.int32)
     scales = np.empty(len(groups), np.float32)
     left = np.arange(len(groups))
     for part in range(1, most):
-        if part > _USUAL and 2 * len(left) > len(groups):
+        if part > _EARLY and 2 * len(left) > len(groups):
             return None
         ratios = groups[left] / (steps[left] / part)[:, None]
         near = np.rint(ratios)
-        right = (np.abs(ratios - near) <= _WHOLE).all(axis=1)
+        right = (np.abs(ratios - near) <= _TOLERANCE).all(axis=1)
         right &= near.max(axis=1) - near.min(axis=1) < most
-        right &= np.abs(near).max(axis=1) < _FAR
+        right &= np.abs(near).max(axis=1) < _MOST_STEPS
         tried = left[right]
         whole[tried] = near[right]
-        # Few codes may be multiples of others, and their steps no numbers of single precision.
+        # If all codes share a divisor, the coarser scale may not be exact in single precision.
         scales[tried], exact = _scales(groups[tried], whole[tried])
         right[right] = exact
         left = left[~right]
@@ -274,13 +269,13 @@ def _multiples(groups: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray] |
 
 
 def _scales(groups: np.ndarray, whole: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each group the scale whose products with codes are its weights, and if they all are."""
+    """The scale of each group, and whether all its products with the codes are exact."""
     largest = np.abs(whole).argmax(axis=1)[:, None]
     code = np.take_along_axis(whole, largest, axis=1)[:, 0].astype(np.float64)
     weight = np.take_along_axis(groups, largest, axis=1)[:, 0].astype(np.float64)
     middle = (weight / np.where(code == 0, 1, code)).astype(np.float32)
     scales, left = middle.copy(), np.arange(len(groups))
-    for units in _UNITS:
+    for units in _ULPS:
         scale = (middle[left].view(np.int32) + np.int32(units)).view(np.float32)
         products = whole[left].astype(np.float32) * scale[:, None]
         right = (products == groups[left]).all(axis=1)

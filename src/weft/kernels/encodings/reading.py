@@ -54,8 +54,8 @@ class Encoding(WeightEncoding, Protocol):
         """That each vector of a block takes while weights are decoded."""
         ...
 
-    def on(self, target: Target) -> Encoding:
-        """The encoding as a target's kernels read it."""
+    def for_target(self, target: Target) -> Encoding:
+        """The variant of the encoding that is fastest to decode on a target."""
         ...
 
     def operations(self, target: Target) -> float:

@@ -14,9 +14,8 @@ Kernels scale sums instead of weights::
       for row of the group:   part[lane] += x[row] * code[row][lane]
       acc[lane] += part[lane] * scale[group][lane]
 
-Where there are zero points (``quantized``), the sum of a group's ``x`` times these is taken off
-its part before.  Where an instruction looks vectors up in a table of 16 floats, codes of 4 bits
-have one.
+With zero points (encoding ``quantized``), kernels subtract ``zero * sum(x)`` of the group from
+``part`` before scaling.  AVX2 and AVX-512 convert 4-bit codes by a lookup in a table of 16 floats.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from weft.plan.once import once
 from weft.records import dataclass
 from weft.targets.target import Target
 
-CODES, SCALES, ZEROS, STEPS = "codes", "scales", "zeros", "steps"
-"""What is stored; zeros, of weights that were quantized before (``quantized``)."""
-_PICKED = 8
-"""Lanes of vectors that x86 looks up at once in a table of 16 floats."""
+CODES, SCALES, ZEROS, VALUES = "codes", "scales", "zeros", "values"
+"""Names of the stored parts; only the encoding ``quantized`` has zero points."""
+_LOOKUP_LANES = 8
+"""The fewest lanes of a vector that x86 looks up in a table of 16 floats."""
 GROUP = 32
 """Rows of a lane that share a scale of 4-bit codes."""
 _PART, _INPUTS = "part", "inputs"
@@ -55,12 +54,12 @@ class ScaledIntegers:
     Attributes:
         code_bits: 8 or 4.
         group: rows of a lane that share a scale.
-        picked: whether vectors look codes of 4 bits up in a table of what they stand for.
+        table: whether kernels convert 4-bit codes by a lookup table.
     """
 
     code_bits: int
     group: int
-    picked: bool = False
+    table: bool = False
     exact: bool = field(default=False, init=False)
     in_order: bool = field(default=False, init=False)
 
@@ -85,30 +84,22 @@ class ScaledIntegers:
         return 3
 
     def operations(self, target: Target) -> float:
-        """Widening, converting and multiplying; of 4 bits, taking apart and looking up."""
+        """Widen, convert and multiply-add; 4-bit codes are also unpacked."""
         return 3 if self.code_bits == 8 else nibble_operations(target)
 
     def parts(self, packing: Packing, widths: tuple[int, ...]) -> tuple[StoredPart, ...]:
         """Codes and scales."""
-        rows, blocks = packing.shape[1 - packing.axis], packing.blocks
-        dtype, width = DType.I8, packing.width
-        if self.code_bits == 4:
-            dtype, width = DType.U8, nibble_bytes(widths)
-        found = (
-            StoredPart(CODES, dtype, (blocks, rows, width)),
-            StoredPart(SCALES, DType.F32, (blocks, -(-rows // self.group), packing.width)),
-        )
-        return (*found, *steps_of(self.picked))
+        return integer_parts(self.code_bits, self.group, packing, widths, table=self.table)
 
-    def on(self, target: Target) -> ScaledIntegers:
-        """With a table where the target looks vectors up in it."""
-        return replace(self, picked=self.code_bits == 4 and picks(target))
+    def for_target(self, target: Target) -> ScaledIntegers:
+        """The encoding, with a lookup table for 4-bit codes if the target has the instruction."""
+        return replace(self, table=self.code_bits == 4 and has_table_lookup(target))
 
     def pack(self, array: np.ndarray, encoded: Encoded) -> np.ndarray:
         """One of the parts."""
         stored = encoded.stored
-        if encoded.part == STEPS:
-            return STEP_VALUES
+        if encoded.part == VALUES:
+            return CODE_VALUES
         made = np.empty(stored.shape, stored.dtype.numpy)
         for block, weights in enumerate(encoded.packing.apply(array)):
             scales = self.scales(weights)
@@ -201,23 +192,31 @@ def nibble(block: EncodedBlock, part: str, row: Expr, piece: int) -> Expr:
     return Binary("and", byte, Const(15, DType.U8))
 
 
-STEP_VALUES = np.arange(-8, 8, dtype=np.float32)
-"""What codes of 4 bits stand for."""
+CODE_VALUES = np.arange(-8, 8, dtype=np.float32)
+"""The lookup table: the number that each 4-bit code represents, before scaling."""
 
 
-def steps_of(picked: bool) -> tuple[StoredPart, ...]:
-    """The table of what codes stand for, where vectors look them up."""
-    return (StoredPart(STEPS, DType.F32, STEP_VALUES.shape),) if picked else ()
+def integer_parts(
+    bits: int, group: int, packing: Packing, widths: tuple[int, ...], *, table: bool
+) -> tuple[StoredPart, ...]:
+    """The stored codes and scales, and the lookup table of 4-bit codes if kernels use one."""
+    rows, blocks = packing.shape[1 - packing.axis], packing.blocks
+    dtype, width = (DType.U8, nibble_bytes(widths)) if bits == 4 else (DType.I8, packing.width)
+    found = (
+        StoredPart(CODES, dtype, (blocks, rows, width)),
+        StoredPart(SCALES, DType.F32, (blocks, -(-rows // group), packing.width)),
+    )
+    return (*found, StoredPart(VALUES, DType.F32, CODE_VALUES.shape)) if table else found
 
 
-def picks(target: Target) -> bool:
-    """Whether an instruction or two look a vector up in a table of 16 floats."""
-    return "avx2" in target.features and target.lanes(DType.F32) >= _PICKED
+def has_table_lookup(target: Target) -> bool:
+    """Whether one or two instructions look a vector up in a table of 16 floats."""
+    return "avx2" in target.features and target.lanes(DType.F32) >= _LOOKUP_LANES
 
 
 def nibble_operations(target: Target) -> float:
-    """Of codes of 4 bits: taking apart, widening, and looking up; else two to convert."""
-    return 4 if picks(target) else 5
+    """Operations on a vector of 4-bit codes: unpack, widen, look up or convert, multiply-add."""
+    return 4 if has_table_lookup(target) else 5
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -230,13 +229,13 @@ class Codes:
     Attributes:
         block: the lanes.
         bits: of a code; group: rows of a lane that share a scale.
-        shifted: whether zero points are stored; else those of codes of 4 bits are 8.
+        zero_points: whether zero points are stored; otherwise 4-bit codes have the zero point 8.
     """
 
     block: EncodedBlock
     bits: int
     group: int
-    shifted: bool = False
+    zero_points: bool = False
 
     def all(self) -> tuple[Stmt, ...]:
         """Group after group of rows, and what they leave over."""
@@ -261,13 +260,13 @@ class Codes:
             Buffer(f"{_PART}{piece}", DType.F32, (width,), Access.LOCAL)
             for piece, _, width in block.pieces()
         ]
-        if self.shifted:
+        if self.zero_points:
             locals.append(Buffer(_INPUTS, DType.F32, (1,), Access.LOCAL))
             body.append(Store(_INPUTS, (integer(0),), Const(0.0, DType.F32)))
         body.append(for_range("row", count, self.row(group)))
         for piece, offset, width in block.pieces():
             part: Expr = Load(f"{_PART}{piece}", (Var(LANE),), DType.F32)
-            if self.shifted:
+            if self.zero_points:
                 zero = Cast(DType.F32, block.load(ZEROS, group, offset))
                 if self.bits == 4:
                     zero = Binary("sub", zero, Const(8.0, DType.F32))
@@ -281,7 +280,7 @@ class Codes:
         block = self.block
         at = plus(times(group, self.group), Var("row"))
         found = block.fetches(CODES, at, block.rows, 1, integer(0))
-        if self.shifted:
+        if self.zero_points:
             total = Binary("add", _inputs(), block.factor(at))
             found.append(Store(_INPUTS, (integer(0),), total))
         for piece, offset, width in block.pieces():
@@ -296,13 +295,13 @@ class Codes:
             stored = self.block.load(CODES, row, offset)
             return Cast(DType.F32, Cast(DType.I32, Binary("xor", stored, Const(-128, DType.I8))))
         half = nibble(self.block, CODES, row, piece)
-        if STEPS in self.block.stored:
-            return Load(self.block.stored[STEPS].name, (Cast(DType.I64, half),), DType.F32)
+        if VALUES in self.block.stored:
+            return Load(self.block.stored[VALUES].name, (Cast(DType.I64, half),), DType.F32)
         return Cast(DType.F32, Binary("sub", Cast(DType.I32, half), Const(8, DType.I32)))
 
 
 def _inputs() -> Expr:
-    """The sum of what a group's weights are multiplied by."""
+    """The sum of the inputs of a group."""
     return Load(_INPUTS, (integer(0),), DType.F32)
 
 

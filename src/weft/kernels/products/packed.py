@@ -30,8 +30,8 @@ from weft.loops.walk import free_vars
 from weft.plan.implementation import Encoded, Implementation, Operand, Packing
 from weft.records import dataclass
 
-_FEW = 0.5
-"""Of the bytes of weights: encodings of fewer are worth while in caches that cores share, too."""
+_COMPACT = 0.5
+"""Encodings of at most this share of the bytes also pay off in a shared cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +105,10 @@ def _encoded(task: Task) -> tuple[EncodedProduct, ...] | Refusal:
             reasons.append(made)
         elif task.exact and not (made.exact and made.in_order):
             reasons.append(
-                Refusal(f"{row.name} rounds otherwise, and exact kernels were asked for")
+                Refusal(f"{row.name} changes the rounding, and exact kernels were requested")
             )
         else:
-            found.append(EncodedProduct(product, row, made.on(task.target)))
+            found.append(EncodedProduct(product, row, made.for_target(task.target)))
     return tuple(found) or reasons[0]
 
 
@@ -176,7 +176,7 @@ def cost(made: EncodedProduct, vectors: int, usual: int) -> float:
     # A core's share of a shared cache is less, and other layers' weights were there since.
     steps = weights / lanes * encoding.operations(target) / target.operations
     whole = weights * DType.F32.bytes
-    if size >= target.cached or (share <= _FEW and whole > target.caches[-1]):
+    if size >= target.cached or (share <= _COMPACT and whole > target.caches[-1]):
         taken = max(steps, size / rate(size, target))
         return weights / lanes / target.multiply_adds * taken * rate(whole, target) / whole * form
     return max(steps, size / target.memory) * form
@@ -256,8 +256,8 @@ GENERATOR = Generator(
         "an encoding that applies, lossless if none is asked for: in 28 bits weights that are "
         "finite and not all zero, at least eight in a sum, at most one in 256 of which is smaller "
         "than 2^-15 of the largest of all, and none where exact kernels are asked for; as a "
-        "palette at most 256 distinct values; as codes, but where exact kernels are asked for, "
-        "weights that are multiples of a step of their group, for they were quantized before",
+        "palette at most 256 distinct values; as codes, weights that are integers times a scale of "
+        "their group, unless exact kernels are requested",
         "if no encoding is asked for, the target has caches, vectors, and multiplies and adds at "
         "once",
     ),

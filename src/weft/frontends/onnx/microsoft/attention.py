@@ -1,4 +1,4 @@
-"""Attention of onnxruntime's operator set, by the op that the standard has since got."""
+"""Attention contrib ops, expressed by the standard's ``Attention``."""
 
 from __future__ import annotations
 
@@ -198,4 +198,4 @@ ATTENTION: Mapping[str, Writer] = MappingProxyType(
         "QAttention": _quantized,
     }
 )
-"""What writes the body of a call, by the op's name."""
+"""The function that writes the body of a call, by op name."""

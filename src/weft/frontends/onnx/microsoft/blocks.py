@@ -1,4 +1,4 @@
-"""Weights of few bits, in blocks with a scale each, of onnxruntime's operator set."""
+"""Contrib ops with block-quantized weights of 2, 4 or 8 bits."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _NF4 = (
     *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
     *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
 )
-"""What 4 bits stand for in the kinds 0 and 1 of ``MatMulBnb4``; the upper half of kind 0 is
-negative.  Source: T. Dettmers et al., QLoRA, arXiv:2305.14314, and bitsandbytes."""
+"""Values of the FP4 and NF4 codes (``quant_type`` 0 and 1); codes 8 to 15 of FP4 are the negated
+codes 0 to 7.  Source: T. Dettmers et al., QLoRA, arXiv:2305.14314, and bitsandbytes."""
 
 
 def _bits(body: Body) -> int:
@@ -29,7 +29,7 @@ def _bits(body: Body) -> int:
 
 
 def _unpacked(body: Body, x: str, bits: int) -> str:
-    """Bytes as the numbers that they hold along the last axis, low bits first."""
+    """Unpacks bytes along the last axis, low bits first."""
     if bits == 8:
         return x
     mask = body.array(np.array(2**bits - 1, np.uint8))
@@ -57,7 +57,7 @@ def _matmul(body: Body) -> None:
 
 
 def _known_weights(body: Body, shape: tuple[int, int], size: int, bits: int) -> str:
-    """Constant codes, dequantized as the standard does it; empty if they are not constant."""
+    """A standard DequantizeLinear of the unpacked constants; empty if they are not constant."""
     (rows, columns), blocks = shape, -(-shape[0] // size)
     packed, scales, zeros = body.known(1), body.known(2), body.known(3)
     if packed is None or scales is None or (body.taken(3) and zeros is None):
@@ -76,14 +76,14 @@ def _known_weights(body: Body, shape: tuple[int, int], size: int, bits: int) -> 
 
 
 def _numbers(bytes: np.ndarray, bits: int) -> np.ndarray:
-    """What rows of bytes hold, low bits first."""
+    """Unpacks rows of bytes, low bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     apart = bytes[..., None] >> shifts & np.uint8(2**bits - 1)
     return apart.reshape(len(bytes), -1)
 
 
 def _computed_weights(body: Body, shape: tuple[int, int, int], size: int, bits: int) -> str:
-    """Weights that a run makes of codes."""
+    """Weights that are dequantized at run time."""
     rows, columns, blocks = shape
     scales = body.reshaped(body.taken(2), columns, blocks, 1)
     packed = body.reshaped(body.taken(1), columns, blocks, -1)
@@ -103,7 +103,7 @@ def _computed_weights(body: Body, shape: tuple[int, int, int], size: int, bits: 
 
 
 def _gather(body: Body) -> None:
-    """Rows first, and numbers of these alone."""
+    """Gathers packed rows first, so that only these are dequantized."""
     data, indices, scales, zeros = (body.taken(place) for place in range(4))
     size, bits = body.given.get("block_size", 128), _bits(body)
     rank = body.rank(0)
@@ -172,4 +172,4 @@ def _table_matmul(body: Body) -> None:
 BLOCKS: Mapping[str, Writer] = MappingProxyType(
     {"GatherBlockQuantized": _gather, "MatMulBnb4": _table_matmul, "MatMulNBits": _matmul}
 )
-"""What writes the body of a call, by the op's name."""
+"""The function that writes the body of a call, by op name."""

@@ -1,4 +1,4 @@
-"""The body of a call of an op of onnxruntime's: a function of standard ops, node by node."""
+"""Builds the function body of a contrib op from nodes of standard ops."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from weft.frontends.onnx.values import KnownTensor, KnownValue, Value
 from weft.ir.types import Dim, TensorType
 
 OPSET = 24
-"""Of the standard ops that bodies are made of."""
+"""The version of the standard operator set used in function bodies."""
 
 
 class Body:
-    """The body of one call.
+    """The function body of one node.
 
     Args:
-        node: the call; inputs that are left out are absent.
-        values: what is known of its inputs.
-        prefix: of names of values.
+        node: the node; omitted inputs have an empty name.
+        values: types and known constants of its inputs.
+        prefix: for names of intermediate values.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Body:
         return self.inputs[place] if place < len(self.inputs) else ""
 
     def asked(self, place: int) -> str:
-        """An output's name; empty where nobody wants it."""
+        """An output's name; empty if it is unused."""
         return self.outputs[place] if self.wanted[place : place + 1] == [True] else ""
 
     def chosen(self, *names: str) -> dict[str, Any]:
@@ -102,18 +102,18 @@ class Body:
     # --- what is refused ----------------------------------------------------------------------
 
     def refuse(self, what: str) -> UserError:
-        """An error for a use of the op that has no body."""
+        """The error for an unsupported option."""
         return UserError(f"onnx: {self._op} {what} is not supported")
 
     def only(self, **allowed: Any) -> None:
-        """Refuses attributes with another value than this one."""
+        """Raises ``UserError`` if an attribute has a value other than the given one."""
         for name, value in allowed.items():
             given = self.given.get(name, value)
             if (given.decode() if isinstance(given, bytes) else given) != value:
                 raise self.refuse(f"with {name} = {given}")
 
     def without(self, **places: int) -> None:
-        """Refuses inputs that are given."""
+        """Raises ``UserError`` if an unsupported optional input is present."""
         for name, place in places.items():
             if self.taken(place):
                 raise self.refuse(f"with {name}")
@@ -179,7 +179,7 @@ class Body:
         return self.op("Reshape", x, self.constant(*sizes))
 
     def passed(self, value: str, place: int) -> None:
-        """A value as an output, if somebody wants it."""
+        """Returns a value as an output, if that output is used."""
         if self.asked(place):
             self.op("Identity", value, output=self.outputs[place])
 

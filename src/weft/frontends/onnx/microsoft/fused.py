@@ -1,6 +1,6 @@
-"""Fused ops of onnxruntime's operator set: what its optimizer makes of several standard ops.
+"""Fused contrib ops, which onnxruntime's optimizer creates from several standard ops.
 
-Written out again they are what the rest of Weft fuses in its own way.
+They are expanded again; Weft applies its own fusion.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _embedded(
     body.passed(total, 2)
 
 
-# --- what the standard has learnt to do, or writes otherwise ------------------------------------
+# --- ops with a standard equivalent -------------------------------------------------------------
 
 
 def _same(op: str, *attributes: str) -> Writer:
@@ -269,4 +269,4 @@ FUSED: Mapping[str, Writer] = MappingProxyType(
         "Trilu": _same("Trilu", "upper"),
     }
 )
-"""What writes the body of a call, by the op's name."""
+"""The function that writes the body of a call, by op name."""

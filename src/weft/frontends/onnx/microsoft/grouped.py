@@ -134,4 +134,4 @@ def _apart(body: Body, x: str, heads: int) -> str:
 GROUPED: Mapping[str, Writer] = MappingProxyType(
     {"GroupQueryAttention": _grouped, "RotaryEmbedding": _rotary}
 )
-"""What writes the body of a call, by the op's name."""
+"""The function that writes the body of a call, by op name."""

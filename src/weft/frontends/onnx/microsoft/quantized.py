@@ -160,4 +160,4 @@ QUANTIZED: Mapping[str, Writer] = MappingProxyType(
         "QuantizeLinear": _renamed("QuantizeLinear"),
     }
 )
-"""What writes the body of a call, by the op's name."""
+"""The function that writes the body of a call, by op name."""

@@ -1,4 +1,4 @@
-"""The recurrent op of onnxruntime's operator set whose inputs are quantized in each step."""
+"""``DynamicQuantizeLSTM``, which quantizes its state dynamically in each step."""
 
 from __future__ import annotations
 
@@ -128,4 +128,4 @@ def _step(hidden: int, weights: list[str], peepholes: list[str], clip: float) ->
 
 
 RECURRENT: Mapping[str, Writer] = MappingProxyType({"DynamicQuantizeLSTM": _lstm})
-"""What writes the body of a call, by the op's name."""
+"""The function that writes the body of a call, by op name."""

@@ -1,4 +1,4 @@
-"""Ops of onnxruntime's operator set ``com.microsoft``, each as a function of standard ops."""
+"""The table of onnxruntime's contrib ops (``com.microsoft``), each a function of standard ops."""
 
 from __future__ import annotations
 
@@ -21,49 +21,47 @@ DOMAIN = "com.microsoft"
 BODIES: Mapping[str, Writer] = MappingProxyType(
     {**QUANTIZED, **FUSED, **ATTENTION, **GROUPED, **BLOCKS, **RECURRENT}
 )
-"""What writes the body of a call, by the op's name."""
+"""The function that writes the body of a call, by op name."""
 STANDARD = frozenset({"SimplifiedLayerNormalization"})
-"""Ops that onnxruntime adds to the standard's own domain."""
-
-
+"""Contrib ops that onnxruntime registers in the standard domain."""
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What writing the body of a call raises that is not as its definition says."""
+"""Errors that an invalid node raises while its body is written."""
 _LAYOUT = "com.microsoft.nchwc"
 
 
 def advice(domain: str) -> str:
-    """What to do about an op of a domain of onnxruntime's that is not known."""
+    """How to avoid an unsupported onnxruntime domain; empty for other domains."""
     if domain != _LAYOUT:
         return ""
     return (
-        "The file is in a layout of onnxruntime's for one machine; save it at the level "
-        "ORT_ENABLE_EXTENDED, or use the model it was made from."
+        "The file contains onnxruntime's machine-specific layout. Save it at level "
+        "ORT_ENABLE_EXTENDED, or use the original model."
     )
 
 
 def is_known(node: NodeProto) -> bool:
-    """Whether a node is a call of an op of onnxruntime's that has a body."""
+    """Whether a node is a supported contrib op."""
     own = node.op_type in STANDARD
     return node.op_type in BODIES and node.domain == ("" if own else DOMAIN)
 
 
 def function_of(node: NodeProto, values: Sequence[Value | None]) -> FunctionProto:
-    """What a call means, as a function of standard ops.
+    """A contrib op's node as a function of standard ops.
 
     Args:
-        node: the call, of an op that is known.
+        node: the node; its op must be known.
         values: its inputs.
 
     Raises:
-        UserError: the op has no such use, the call is not as its definition says, or sizes that
-            it depends on are not known.
+        UserError: the node does not match the op's schema, uses an unsupported option, or depends
+            on sizes that are not known.
     """
     body = Body(node, values)
     try:
         BODIES[node.op_type](body)
     except _MALFORMED as error:
         raise UserError(
-            f"onnx: {node.op_type} lacks what its definition asks for, or has it otherwise",
+            f"onnx: the inputs or attributes of {node.op_type} do not match its schema",
             got=f"{type(error).__name__}: {error}",
         ) from error
     names = [name or f"absent{place}" for place, name in enumerate(body.inputs)]
