@@ -10,6 +10,7 @@ from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.verify import verify
 from weft.recipes import apply
+from weft.rewrite.half_precision import moving_halves
 
 BLOCK = """(%x: f32[1,4,5,6]) -> (%y) {
   const %v: f32[4,4,1,1]
@@ -90,3 +91,33 @@ def test_unknown_layer() -> None:
     assert str(error.value).startswith(
         "a layer to keep in float32 must be one of the graph's nodes; got stem."
     )
+
+
+WIDE = """(%x: bf16[2,3,4], %z: f32[2,3,4]) -> (%y, %u) {
+  %w: f32[2,3,4] = Cast(%x)
+  %t: f32[2,4,3] = Transpose(%w) {perm=(0,2,1)}
+  %r: f32[2,12] = Reshape(%t) {shape=(2,12)}
+  %y: f32[2,12] = Relu(%r)
+  %s: f32[2,3,4] = Add(%w, %z)
+  %u: f32[2,4,3] = Transpose(%s) {perm=(0,2,1)}
+}"""
+MOVED = """
+%w: f32[2,3,4] = Cast(%x)
+%t_narrow: bf16[2,4,3] = Transpose(%x) {perm=(0, 2, 1)}
+%r_narrow: bf16[2,12] = Reshape(%t_narrow) {shape=(2, 12)}
+%r_wide: f32[2,12] = Cast(%r_narrow)
+%y: f32[2,12] = Relu(%r_wide)
+%s: f32[2,3,4] = Add(%w, %z)
+%u: f32[2,4,3] = Transpose(%s) {perm=(0, 2, 1)}
+"""
+
+
+def test_halves_are_moved_before_they_are_read() -> None:
+    graph = graph_of(WIDE)
+    done = moving_halves(graph, "bfloat16")
+    verify(done, infer)
+    assert nodes_of(done) == MOVED.strip().splitlines()
+    for name, wanted in outputs_of(graph).items():
+        np.testing.assert_array_equal(outputs_of(done)[name], wanted)
+    assert nodes_of(moving_halves(done, "bfloat16")) == nodes_of(done)
+    assert moving_halves(graph, "float32") is moving_halves(graph, "float16") is graph

@@ -35,7 +35,7 @@ from weft.options import Inputs
 from weft.rewrite.chosen import RuleLike, rules_of, told_of
 from weft.rewrite.engine import Log
 from weft.rewrite.engine import rewrite as apply_rules
-from weft.rewrite.half_precision import narrowed
+from weft.rewrite.half_precision import moving_halves, narrowed
 from weft.rewrite.layout import TO_FIRST, relaid
 from weft.rewrite.natives import use_natives
 from weft.rewrite.recipe import Recipe
@@ -188,7 +188,7 @@ def expanded(
         graph = use_natives(graph, name, exact=exact)
     # Channels first, the ops are what rules and kernels know; how values lie is the plan's choice.
     graph = narrowed(relaid(graph, TO_FIRST), precision or "float32", keep_float32)
-    graph = tidy(expand(graph, OPS))
+    graph = moving_halves(tidy(expand(graph, OPS)), precision or "float32")
     if not plain:
         graph = without_constant_channels(graph, ConstantChannelParameters())
     return net.with_graph(graph)

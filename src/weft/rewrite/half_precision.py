@@ -213,10 +213,7 @@ class _Narrowing:
 
     def run(self) -> Graph:
         graph, builder = self.graph, self.builder
-        if self.given.values != "weights":
-            for value in graph.inputs:
-                if graph.types[value].dtype is DType.F32 and self.sites.feeds_product(value):
-                    self.narrow[value] = self._cast(value, self.dtype, f"{value}_narrow")
+        self._round_inputs()
         for node in graph.nodes:
             self._add(node)
         if not self.narrow:
@@ -230,6 +227,13 @@ class _Narrowing:
             constants=builder.constants,
         )
         return changed(prune(done), history=graph.history)
+
+    def _round_inputs(self) -> None:
+        if self.given.values == "weights":
+            return
+        for value in self.graph.inputs:
+            if self.graph.types[value].dtype is DType.F32 and self.sites.feeds_product(value):
+                self.narrow[value] = self._cast(value, self.dtype, f"{value}_narrow")
 
     def _cast(self, value: str, to: DType, wish: str) -> str:
         return self.builder.op("Cast", value, attributes=CastAttributes(to), output=wish)
@@ -289,6 +293,25 @@ class _Narrowing:
         return self.wide[value]
 
 
+class _Moving(_Narrowing):
+    """Moves halves where what was read as float32 is moved; rounds nothing."""
+
+    def _round_inputs(self) -> None:
+        pass
+
+    def _add(self, node: Node) -> None:
+        types = self.graph.types
+        self.builder.origin = node.origin
+        if node.name in self.sites.moving and self._move(node):
+            return
+        inputs = tuple(self._read(node, place) for place in range(len(node.inputs)))
+        self.builder.nodes.append(changed(node, inputs=inputs))
+        if node.op == "Cast":
+            (value,), (read,) = node.outputs, node.inputs
+            if (types[read].dtype, types[value].dtype) == (self.dtype, DType.F32):
+                self.narrow[value], self.wide[value] = read, value
+
+
 def kept_nodes(graph: Graph, names: Sequence[str]) -> frozenset[str]:
     """The nodes that are named, or made of what is named."""
     found = {
@@ -324,6 +347,17 @@ def narrowed(graph: Graph, precision: str, keep: Sequence[str] = ()) -> Graph:
     if precision == DType.F32.full_name:
         return graph
     return _apply(HALVES[precision], graph, HalfPrecisionParameters(tuple(keep)))
+
+
+def moving_halves(graph: Graph, precision: str) -> Graph:
+    """The graph with what moves elements before they are read as float32, not behind.
+
+    So it must be again once composite ops are expanded, which move what they read.
+    """
+    if precision == DType.F32.full_name:
+        return graph
+    given = HalfPrecisionParameters(values="activations")
+    return _Moving(graph, given, frozenset(), HALVES[precision]).run()
 
 
 _DOC = (
