@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.kernels.batch import Trial, run
+from tests.kernels.batch import POISON, Trial, run
 from weft.codegen.emit import emit
 from weft.dtypes import DType
 from weft.loops.instruction import instruction, member
@@ -38,7 +38,7 @@ def sizes(m: int, a: int, n: int, rows: int, steps: int, pairs: int, apart: bool
     across, down = (0, 1) if apart else (a * step, 0)
     read = step * a if apart or m == a else step * m
     count = steps * pairs
-    return [m, a, step, down, across, n, rows, steps, pairs, count, rows + down, read + 6, read]
+    return [m, a, step, down, across, n, rows, steps, pairs, count, rows + down, read + 6, read, n]
 
 
 CASES = {
@@ -48,12 +48,13 @@ CASES = {
     "one tile of channels": sizes(27, 14, 12, 1, 1, 15, apart=False),
     "one of each": sizes(2, 2, 16, 1, 2, 5, apart=False),
     "parts of tiles": sizes(25, 13, 28, 2, 2, 9, apart=True),
+    "sums apart": [*sizes(20, 10, 32, 1, 1, 16, apart=False)[:-1], 45],
 }
 
 
 def kernel(values: list[int], *, configured: bool = True, released: bool = True) -> Kernel:
     """One product of tiles."""
-    m, a, *_, n, _, _, pairs, _, _, _, _ = values
+    m, a, *_, n, _, _, pairs, _, _, _, _, _ = values
     config = [a, m - a, pairs, 4 * min(n, 16), 4 * max(0, n - 16)]
     product = member("tdpbf16ps", *values)
     params = instruction(product).meaning.params[:3]
@@ -81,7 +82,8 @@ def trial(values: list[int]) -> tuple[Trial, np.ndarray]:
     made = kernel(values)
     verify(made)
     arrays = {each.name: drawn(each) for each in made.params[:2]}
-    wanted = np.zeros(values[0] * values[5], np.float32)
+    size = (values[0] - 1) * values[-1] + values[5]
+    wanted = np.full(4 * size, POISON, np.uint8).view(np.float32)
     interpret(made, {**arrays, "sums": wanted})
     assert np.isfinite(wanted).all()
     return Trial(str(values), made, tuple(arrays.values())), wanted

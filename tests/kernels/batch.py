@@ -26,7 +26,8 @@ SANITIZERS = (
 """Flags.  Unoptimized: gcc takes ever so long to optimize what it has instrumented."""
 
 _ALIGNMENT = 64
-_POISON = 77
+POISON = 77
+"""What the bytes of outputs are before."""
 _MAIN = """\
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,7 +183,7 @@ class _Batch:
 
 def poison(buffer: Buffer) -> np.generic:
     """What an element of an output is before it is written."""
-    return np.frombuffer(bytes([_POISON]) * buffer.dtype.bytes, buffer.dtype.numpy)[0]
+    return np.frombuffer(bytes([POISON]) * buffer.dtype.bytes, buffer.dtype.numpy)[0]
 
 
 def _main(files: Files, batch: _Batch) -> str:
@@ -194,7 +195,7 @@ def _main(files: Files, batch: _Batch) -> str:
         "SIZES": ", ".join(map(str, sizes)),
         "BLOCKS": len(blocks),
         "ALIGNMENT": _ALIGNMENT,
-        "POISON": _POISON,
+        "POISON": POISON,
         "READ": len(batch.read),
         "CALL": f"{files.interface.function}({arguments})",
     }

@@ -162,3 +162,21 @@ def test_refusals() -> None:
     assert why(PAIRS["runs, rows apart"]) == "rows of its window lie apart"
     assert why(PAIRS["dilated, quarter"]) == "the channels of neighbouring columns are no run"
     assert why(convolution(4, 18, (5, 5), (3, 3))) == "the output channels are no multiple of 4"
+
+
+def test_weights_beyond_the_caches_are_read_once(tmp_path: Path) -> None:
+    """Tiles of two sizes go through a block of channels one after the other."""
+    task = task_of(*product((45,), 1024, 640)(), MACHINE)
+    trials: list[Trial] = []
+    # Blocks of channels are enough for one thread; for many, tiles are shared, too.
+    for threads, loops in ((1, 1), (16, 2)):
+        made = write_form(lines_for(replace(task, threads=threads)), Form(apart=False, share=1))
+        blocks = [s for s in made.kernel.body if isinstance(s, For) and s.var == "block"]
+        assert [len(blocks), len(made.kernel.body)] == [loops, loops]
+        assert all(loop.kind is LoopKind.PARALLEL for loop in blocks)
+        names = [s.name for s in walk_stmts(made.kernel.body) if isinstance(s, Instruct)]
+        assert sum(name.startswith("ldtilecfg") for name in names) == 2
+        trials.append(Trial(f"{threads}", made.kernel, tuple(arrays_of(made, whole_numbers(task)))))
+    once, twice = run(trials, tmp_path, ("gcc",), ("-O1", *MODELLED))
+    np.testing.assert_array_equal(once, twice)
+    assert np.ptp(once) > 100

@@ -59,6 +59,8 @@ from weft.records import dataclass
 
 _F32, _U8 = DType.F32, DType.U8
 _SUMS, _TILES = "sums", "tiles"
+_BLOCKS = 4
+"""Blocks of channels of a thread with which threads need not share positions, too."""
 _Loops: TypeAlias = tuple[LaneBlock, Sequence[tuple[Stmt, Stmt]]]
 """A block of channels, configurations for it, and the loop that uses each."""
 
@@ -163,8 +165,11 @@ class _Writer:
                 found += nested(outer, (share,), LoopKind.PARALLEL)
             return tuple(found)
         for block, weight in zip(blocks, self.weights, strict=True):
-            for share in self.shares([block], [weight]):
-                inner = nested(outer, (share,), LoopKind.PARALLEL)
+            shares = tuple(self.shares([block], [weight]))
+            # Weights that the caches do not hold are then read once, not for each kind of share.
+            once = self.lines.far_weights and block.count >= _BLOCKS * self.lines.parts.task.threads
+            for group in (shares,) if once else ((share,) for share in shares):
+                inner = nested(outer, group, LoopKind.PARALLEL)
                 found += over(block, inner, LoopKind.PARALLEL)
         return tuple(found)
 
@@ -292,7 +297,7 @@ class _Writer:
         length = ((pair.first if apart else pair.size) - 1) * step + run
         sizes = (pair.size, pair.first, step, down, across, block.width)
         sizes += (lines.taps, lines.steps, lines.pairs, run // PAIR, lines.taps + down)
-        name = member("tdpbf16ps", *sizes, lines.buffer.steps[-2], length)
+        name = member("tdpbf16ps", *sizes, lines.buffer.steps[-2], length, block.width)
         whole = row if first is None else plus(first, row)
         read = plus(times(row if lines.runs else whole, lines.row[0]), lines.row[1])
         place = plus(times(origin, step), lines.place[1])

@@ -71,7 +71,7 @@ def forms(lines: Lines) -> Iterator[Form]:
         unit = Form(apart, 1).unit
         if lines.runs:
             most = lines.rows + lines.rows % unit
-            rows = {min(each, most) for each in (*_COPIES, *((most,) * _far(lines)))}
+            rows = {min(each, most) for each in (*_COPIES, *((most,) * lines.far_weights))}
             yield from (Form(apart, each) for each in sorted(rows))
             continue
         # Enough for one block of channels; and what the caches hold for all of them.
@@ -90,13 +90,6 @@ def forms(lines: Lines) -> Iterator[Form]:
         total = lines.rows if lines.height else lines.width.extent // numbers
         if unit <= held < total and lines.parts.lane_extent > 2 * LANES:
             yield Form(apart, held // unit * unit, inside=True)
-
-
-def _far(lines: Lines) -> bool:
-    """Whether every band of rows fetches the weights from beyond a core's own caches."""
-    caches = lines.parts.task.target.caches
-    _, filter = lines.parts.fact(operand_bytes)
-    return bool(caches) and filter > caches[-1] / 2
 
 
 def cost(lines: Lines, form: Form) -> tuple[float, float]:
@@ -139,21 +132,30 @@ def _tiles(lines: Lines, pair: Pair, block: LaneBlock) -> float:
     """Cycles of the outputs of two tiles of positions."""
     target = lines.parts.task.target
     high, wide = 1 + (pair.second > 0), -(-block.width // LANES)
-    step = max(high * wide * _rate(target, FAMILY), (high + wide) * _rate(target, "tileloadd"))
-    ends = high * wide * _rate(target, "tilestored")
+    step = max(
+        high * wide * instruction_rate(target, FAMILY),
+        (high + wide) * instruction_rate(target, "tileloadd"),
+    )
+    ends = high * wide * instruction_rate(target, "tilestored")
     vectors = target.whole(block.width, DType.F32)
     ends += target.costs.tile + pair.size * vectors / target.vectors.share
     return lines.taps * lines.steps * step + ends
+
+
+def step_cycles(target: Target, high: int, wide: int) -> float:
+    """Cycles of a step of so many tiles of positions by tiles of channels."""
+    products = high * wide * instruction_rate(target, FAMILY)
+    return max(products, (high + wide) * instruction_rate(target, "tileloadd"))
 
 
 def configured(lines: Lines, form: Form) -> float:
     """Cycles to configure the tiles of a share for blocks of channels, and to release them."""
     kinds = len(pairs_along(lines, form)) * (2 if lines.rows % form.unit else 1)
     target = lines.parts.task.target
-    return kinds * _rate(target, "ldtilecfg") + _rate(target, "tilerelease")
+    return kinds * instruction_rate(target, "ldtilecfg") + instruction_rate(target, "tilerelease")
 
 
-def _rate(target: Target, name: str) -> float:
+def instruction_rate(target: Target, name: str) -> float:
     """Cycles from one issue of an instruction on tiles to the next."""
     return dict(target.costs.instructions).get(name, float(ROWS))
 

@@ -12,6 +12,7 @@ from math import prod
 from weft.kernels.contraction import Contraction, SlidingWindow
 from weft.kernels.products.pair_runs import RowRuns, row_runs
 from weft.kernels.products.pairs import refused
+from weft.kernels.products.tiled_choice import operand_bytes
 from weft.kernels.refusal import Refusal
 from weft.kernels.row_copies import side_by_side
 from weft.kernels.writer import integer
@@ -80,6 +81,13 @@ class Lines:
     def rows(self) -> int:
         """Rows of outputs."""
         return self.height.extent if self.height else 1
+
+    @property
+    def far_weights(self) -> bool:
+        """Whether each pass over the weights fetches them from beyond a core's own caches."""
+        caches = self.parts.task.target.caches
+        _, filter = self.parts.fact(operand_bytes)
+        return bool(caches) and filter > caches[-1] / 2
 
     def packing(self, start: int, blocks: int, width: int) -> Packing:
         """How weights of blocks of channels are packed: pairs along a row, of each channel."""

@@ -10,13 +10,14 @@ Instructions on small matrices take fours in place of pairs, of two positions at
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from weft.dtypes import DType
 from weft.kernels.contraction import Contraction
 from weft.kernels.paired_factors import PairedFactors, depth_of
 from weft.kernels.refusal import Refusal
+from weft.kernels.task import Task
 from weft.loops.affine import affine
 from weft.loops.definition import Compute
 from weft.loops.instruction import Instruction, instructions
@@ -160,26 +161,39 @@ def _reordered(load: Load, order: Sequence[int]) -> Load:
 
 def _turned(parts: Contraction, name: str, order: Sequence[int]) -> Contraction:
     """The contraction with the dimensions of an input in another order; memory is as it was."""
-
-    def load(node: Expr) -> Expr:
-        if isinstance(node, Load) and node.buffer == name:
-            return _reordered(node, order)
-        return node
-
-    def buffer(each: Buffer) -> Buffer:
-        if each.name != name:
-            return each
-        shape, steps = (tuple(old[place] for place in order) for old in (each.shape, each.steps))
-        return replace(each, shape=shape, strides=steps)
-
-    reduce, compute, turn = parts.reduce, parts.task.compute, mapper(load)
+    reduce, (task, turn) = parts.reduce, turned(parts.task, {name: order})
     assert reduce is not None
     assert parts.value is not None
     made = turn(reduce)
     assert isinstance(made, Reduce)
-    task = replace(
-        parts.task,
-        compute=Compute(compute.axes, turn(compute.value)),
-        inputs=tuple(map(buffer, parts.task.inputs)),
-    )
     return replace(parts, task=task, reduce=made, value=turn(parts.value))
+
+
+def turned(task: Task, orders: Mapping[str, Sequence[int]]) -> tuple[Task, Callable[[Expr], Expr]]:
+    """A task with the dimensions of some inputs in another order, and what does it to values."""
+
+    def load(node: Expr) -> Expr:
+        if isinstance(node, Load) and node.buffer in orders:
+            return _reordered(node, orders[node.buffer])
+        return node
+
+    def buffer(each: Buffer) -> Buffer:
+        if each.name not in orders:
+            return each
+        order = orders[each.name]
+        shape, steps = (tuple(old[place] for place in order) for old in (each.shape, each.steps))
+        return replace(each, shape=shape, strides=steps)
+
+    turn = mapper(load)
+    compute = Compute(task.compute.axes, turn(task.compute.value))
+    return replace(task, compute=compute, inputs=tuple(map(buffer, task.inputs))), turn
+
+
+def neighbours_last(task: Task) -> Task:
+    """The task with each input's dimension of elements that lie side by side as the last one."""
+    orders: dict[str, list[int]] = {}
+    for each in task.inputs:
+        moves = [size > 1 and step == 1 for size, step in zip(each.shape, each.steps, strict=True)]
+        if any(moves[:-1]):
+            orders[each.name] = sorted(range(len(moves)), key=moves.__getitem__)
+    return turned(task, orders)[0] if orders else task
