@@ -89,7 +89,7 @@ class Options:
         max_rounding: the largest error that a faster algorithm may add to a layer by rounding, at
             the root mean square over the standard deviation of what the layer gives, as it is
             expected for random data.  It decides which tiles Winograd convolution has where
-            transforms are stored in half precision.
+            transforms are stored in half precision, and whether weights of attention are rounded.
         optimize: what kernels are chosen for: ``speed``; ``balanced``, integer weights in as many
             bits as they have, and loops that layers share; ``size``, the least code.  By default
             ``balanced`` for targets with a memory of kind ``rom`` (chips), else ``speed``.

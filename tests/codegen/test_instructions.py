@@ -137,6 +137,8 @@ MEMBERS = (
     member("mve_clear", 2, 3, 7, 1),
     member("mve_fill", 5, 200),
     *(member("mve_patch", 3, 6, 12 + k, 3, 50, k, 3 * k, 9 * k) for k in (4, 9)),
+    *(member("turn_pairs", d, w) for d, w in ((16, 32), (11, 16), (1, 32))),
+    *(member("weave_pairs", n) for n in (16, 9, 1)),
     member("winograd_in", 2, 56, 8),
     *(member("winograd_2x4", q, h, 64 * q + 8, 12, 60, b) for q, h, b in ((1, 2, 0), (3, 1, 1))),
     member("winograd_out", 5),

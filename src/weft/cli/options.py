@@ -224,8 +224,8 @@ FLAGS: MappingProxyType[str, Flag] = MappingProxyType(
         ),
         "max_rounding": Flag(
             "Largest error that a faster algorithm may add to a layer by rounding, over the "
-            "standard deviation of what it gives: for larger tiles of Winograd convolution in half "
-            f"precision [default: {MAX_ROUNDING}].",
+            "standard deviation of what it gives: for larger tiles of Winograd convolution and for "
+            f"rounded weights of attention in half precision [default: {MAX_ROUNDING}].",
             "--max-rounding",
             metavar="NUMBER",
             type=Number(),

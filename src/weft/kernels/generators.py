@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from weft.errors import UserError, nearest
 from weft.kernels import nest
 from weft.kernels.attention import choice as attention_choice
+from weft.kernels.attention import paired_choice as paired_attention
 from weft.kernels.bytes.dual import choice as byte_dual_choice
 from weft.kernels.bytes.dual import depthwise as byte_depth
 from weft.kernels.bytes.dual import planes as byte_planes
@@ -51,6 +52,7 @@ GENERATORS: Table[Generator] = Table(
         for each in (
             winograd_choice.GENERATOR,
             attention_choice.GENERATOR,
+            paired_attention.GENERATOR,
             interleaved.GENERATOR,
             elementwise.GENERATOR,
             separable.GENERATOR,

@@ -14,6 +14,7 @@ from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.plan.attention import Attention, attention_of
 from weft.plan.implementation import Implementation, Operand
+from weft.targets.target import Target
 
 CHUNKS = (128, 256, 512)
 """Keys at a time that are worth trying."""
@@ -102,12 +103,19 @@ def cycles(task: Task, found: Attention, rows: int, span: int) -> float:
     scores = queries * keys / lanes * costs.softmax
     scaled = queries * (chunks - 1) * (costs.row + columns / lanes)
     layout = keys * (width + columns) * costs.layout
-    spilled = 0.0
-    if target.caches and rows * span * DType.F32.bytes > target.caches[-1] / 2:
-        # Written, and read by every stage, from beyond a core's own caches; out of the second
-        # one they come in time.
-        spilled = 4 * queries * keys * DType.F32.bytes / target.far
-    return heads * (products + tiles * costs.row + scores + scaled + layout + spilled)
+    far = spilled(target, rows * span, queries * keys)
+    return heads * (products + tiles * costs.row + scores + scaled + layout + far)
+
+
+def spilled(target: Target, held: int, scores: int) -> float:
+    """Cycles to wait for scores of which so many are there at a time, if caches are too small.
+
+    They are written, and read by every stage, from beyond a core's own caches; out of the second
+    one they come in time.
+    """
+    if not target.caches or held * DType.F32.bytes <= target.caches[-1] / 2:
+        return 0.0
+    return 4 * scores * DType.F32.bytes / target.far
 
 
 GENERATOR = Generator(

@@ -24,11 +24,13 @@ from functools import cached_property
 from math import ceil, prod
 
 from weft.dtypes import DType
+from weft.kernels.attention.pair_panels import PairPanels
 from weft.kernels.attention.panels import Chunk, Panels
 from weft.kernels.contraction import Contraction
 from weft.kernels.elementwise import vector_rows
 from weft.kernels.elementwise.passes import Held, Pass, Rows, take_apart
 from weft.kernels.products.microkernel import Microkernel, replaced
+from weft.kernels.products.pair_cells import PairCell
 from weft.kernels.task import Task
 from weft.kernels.tiling import LaneBlock, blocks_of, even_tiles, tile_shape
 from weft.kernels.writer import for_range, integer, nested, plus, times, with_locals
@@ -97,7 +99,7 @@ class AttentionWriter:
         )
 
     @cached_property
-    def keys(self) -> Panels:
+    def keys(self) -> Panels | PairPanels:
         """The keys, lanes side by side."""
         key, vectors = self.found.key, self.shape[1]
         blocks = blocks_of(key.extent, self.lanes, vectors)
@@ -117,7 +119,7 @@ class AttentionWriter:
         return Panels(KEYS, self.found.keys, key, self.found.width, tuple(blocks))
 
     @cached_property
-    def values(self) -> Panels:
+    def values(self) -> Panels | PairPanels:
         """The values, lanes side by side."""
         blocks = blocks_of(self.found.column.extent, self.lanes, self.shape[1])
         return Panels(VALUES, self.found.values, self.found.column, self.found.key, tuple(blocks))
@@ -140,17 +142,20 @@ class AttentionWriter:
         body = self.queries()
         if body is None:
             return None
-        panels = [self.keys] * self.packs_keys + [self.values] * self.packs_values
-        if panels:
-            fill = [stmt for each in panels for stmt in each.laid_out(self.task)]
-            buffers = [b for each in panels for b in map(each.buffer, range(len(each.blocks)))]
-            body = with_locals(buffers, (*fill, *body))
+        body = self.with_panels(body)
         shares = self.shares()
         if shares > 1:
             body = (for_range("share", shares, body, LoopKind.PARALLEL),)
         body = nested(self.found.outer, body, LoopKind.PARALLEL)
         params = (*self.task.inputs, self.task.output)
         return simplify_kernel(Kernel(self.task.name, params, body))
+
+    def with_panels(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The loops over queries of one head, behind those that lay its keys and values out."""
+        panels = [self.keys] * self.packs_keys + [self.values] * self.packs_values
+        fill = [stmt for each in panels for stmt in each.laid_out(self.task)]
+        buffers = [b for each in panels for b in map(each.buffer, range(len(each.blocks)))]
+        return with_locals(buffers, (*fill, *body))
 
     def shares(self) -> int:
         """Into how many parts the queries of one head are cut, for threads."""
@@ -229,7 +234,7 @@ class AttentionWriter:
     def tiles(
         self,
         parts: Contraction,
-        panels: Panels,
+        panels: Panels | PairPanels,
         pieces: Sequence[tuple[int, Expr, LaneBlock]],
         origin: Expr | None,
         size: int,
@@ -245,9 +250,8 @@ class AttentionWriter:
                 if tile.count == 1:
                     start = integer(tile.start)
                 place = None if origin is None else plus(origin, start)
-                cell = Microkernel(
-                    parts, block, lane, plus(base, counter), weight, place, tile.size
-                )
+                kind = PairCell if parts.pairs else Microkernel
+                cell = kind(parts, block, lane, plus(base, counter), weight, place, tile.size)
                 inner = cell.statements()
                 if tile.count > 1:
                     inner = (for_range("tile", tile.count, inner),)
@@ -282,10 +286,14 @@ class AttentionWriter:
                 found.append(for_range("patch", number, body))
         return tuple(found)
 
+    def score(self, row: Expr) -> Expr:
+        """What the softmax reads of a query."""
+        return Load(SCORES, (row, Var(self.found.key.var)), _F32)
+
     def row_task(self, size: int) -> Rows | None:
         """``exp(scores - top) / total``, along a row."""
         key, row = self.found.key, Axis("row", size)
-        score = Load(SCORES, (Var("row"), Var(key.var)), _F32)
+        score = self.score(Var("row"))
         top = replaced(self.found.top, TOP, Reduce("max", (key,), score))
         power = Unary("exp", Binary("sub", score, top))
         total = replaced(self.found.total, TOTAL, Reduce("sum", (key,), power))
@@ -305,6 +313,7 @@ class AttentionWriter:
             replace(each, value=rename_loads(each.value, {OUT: SCORES})) for each in rows.passes
         )
         total = replaced(self.found.total, TOTAL, Load(reductions[-1].name, (), _F32))
+        total = self.divisor(total)
         kept = Load(SCORES, held.load.index, _F32)
         output = Buffer(OUT, _F32, (size,), Access.WRITE)
         compute = Compute((Axis("row", size),), total)
@@ -314,6 +323,10 @@ class AttentionWriter:
             (*reductions, Pass("", (), total, "")),
             replace(held, load=kept),
         )
+
+    def divisor(self, total: Expr) -> Expr:
+        """What is kept of the sum of a query's weights."""
+        return total
 
     # --- means of values ------------------------------------------------------------------
 
