@@ -74,7 +74,8 @@ def test_a_node_of_the_model_is_found_in_what_it_became(net):
     (chosen,) = [e for answer in layer.answers for e in answer.alternatives if e.chosen]
     assert chosen.cycles == min(costs)
     assert {each.generator: bool(each.refusal) for each in layer.answers} == {
-        "winograd": False, "attention": True, "interleaved": True, "map": True, "separable": True,
+        "winograd": False, "attention": True, "attention-pairs": True, "interleaved": True,
+        "map": True, "separable": True,
         "packed": True, "gates": True, "strassen": True,
         "tensorized": True, "byte-rows": True, "byte-dual": True,
         "byte-depth": True, "byte-planes": True, "byte-winograd": True, "byte-helium": True,
