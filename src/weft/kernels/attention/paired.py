@@ -24,7 +24,14 @@ from functools import cached_property
 from weft.dtypes import DType
 from weft.kernels.attention.pair_panels import PAIR, PairPanels
 from weft.kernels.attention.panels import Chunk
-from weft.kernels.attention.query_blocks import KEYS, SCORES, TOTALS, VALUES, AttentionWriter
+from weft.kernels.attention.query_blocks import (
+    FEW_ROWS,
+    KEYS,
+    SCORES,
+    TOTALS,
+    VALUES,
+    AttentionWriter,
+)
 from weft.kernels.contraction import Contraction
 from weft.kernels.paired_factors import PairedFactors, depth_of, positions_of
 from weft.kernels.products.microkernel import replaced
@@ -71,8 +78,6 @@ _ZERO = Const(0.0, _BF16)
 ROUNDING = 0.0017
 """What rounding the weights adds to the error, over the standard deviation of what is mixed: that
 of numbers whose leading digits are as frequent as those of exponentials, each by itself."""
-_FEW_ROWS = 8
-"""Queries for which laying out anew does not pay."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +113,8 @@ def reads_of(task: Task) -> Reads | Refusal:
     task = neighbours_last(task)
     found = attention_of(task.compute)
     assert found is not None
-    if found.row is None or found.row.extent < _FEW_ROWS:
-        return Refusal(f"there are fewer than {_FEW_ROWS} queries")
+    if found.row is None or found.row.extent < FEW_ROWS:
+        return Refusal(f"there are fewer than {FEW_ROWS} queries")
     loads: list[Load] = []
     for factor in (found.queries, found.keys, found.values):
         match factor:

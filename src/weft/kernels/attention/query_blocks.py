@@ -57,7 +57,7 @@ from weft.plan.attention import TOP, TOTAL, Attention
 from weft.records import dataclass
 
 _F32 = DType.F32
-_FEW_ROWS = 8
+FEW_ROWS = 8
 """Queries for which laying out anew does not pay, unless lanes lie apart."""
 _TOGETHER = 4
 """Rows of scores whose maxima and sums run side by side."""
@@ -87,7 +87,7 @@ class AttentionWriter:
     @cached_property
     def packs_values(self) -> bool:
         """Whether values are laid out anew."""
-        return self.found.row is not None and self.found.row.extent >= _FEW_ROWS
+        return self.found.row is not None and self.found.row.extent >= FEW_ROWS
 
     def apart(self, value: Expr, lanes: Axis) -> bool:
         """Whether elements that lanes would load together are apart in memory."""
