@@ -1,7 +1,7 @@
 """Factors of bfloat16 laid out in pairs along the sum, for instructions that multiply pairs.
 
-What lies side by side along the sum is turned, 16 lanes at a time; of what lies side by side along
-the lanes two rows are woven into one; everything else goes number by number.
+Elements that are contiguous along the sum are transposed in squares of 16 lanes by 16 pairs; of
+elements that are contiguous along the lanes two rows are interleaved; others are copied one by one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.dtypes import DType
 from weft.kernels.elementwise.passes import step_of
+from weft.kernels.products.pairs import PAIR
 from weft.kernels.task import Task
 from weft.kernels.tiling import LaneBlock
 from weft.kernels.writer import for_range, integer, nested, plus, times
@@ -29,8 +30,6 @@ from weft.loops.nodes import (
 from weft.loops.walk import free_vars, substitute
 from weft.records import dataclass
 
-PAIR = 2
-"""Numbers of a pair."""
 SQUARE = 16
 """Lanes, and pairs of each, that are turned at a time."""
 _STEP, _LANE, _GROUP = "chunk", "spot", "group"
@@ -109,7 +108,7 @@ class PairPanels:
         return found
 
     def _turned(self, number: int) -> Iterator[Stmt]:
-        """Squares of lanes by pairs; lanes that there are not are the last one."""
+        """Squares of lanes by pairs; lanes past the last one repeat it."""
         block, own, first = self.blocks[number], self._own(number), self._first(number)
         whole, rest = divmod(self.depth.extent // PAIR, SQUARE)
         for start, count, pairs in ((0, whole, SQUARE), (whole * SQUARE, 1, rest)):

@@ -1,18 +1,18 @@
 """Attention of bfloat16: both products by instructions that multiply pairs.
 
 Queries, keys and values are multiplied as they are stored.  Weights are rounded to bfloat16 for the
-second product, and summed as they were before::
+second product; their sum is that of the unrounded ones::
 
     for outer axes (batch, heads):                                           (parallel)
       keys[panel][pair of width][lane][2], values[panel][pair of keys][lane][2]
       for block of queries:
         scores[query][key] = sum over pairs of width of queries * keys
         weights[query][key] = exp(scaled and masked scores - their maximum)
-        ratios[query] = 1 / sum over keys of the same, not rounded
-        out[query][lane] = (sum over pairs of keys of weights * values) * ratios[query]
+        totals[query] = 1 / sum over keys of the unrounded weights
+        out[query][lane] = (sum over pairs of keys of weights * values) * totals[query]
 
-Scores are stored as they are summed: lanes past the last key hold anything, and nothing but the
-softmax, which does not read them, reads masks.
+Lanes past the last key are computed, too, and never read: the mask is added behind the product, to
+the scores that there are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from weft.dtypes import DType
-from weft.kernels.attention.pair_panels import PAIR, PairPanels
+from weft.kernels.attention.pair_panels import PairPanels
 from weft.kernels.attention.panels import Chunk
 from weft.kernels.attention.query_blocks import (
     FEW_ROWS,
@@ -35,7 +35,7 @@ from weft.kernels.attention.query_blocks import (
 from weft.kernels.contraction import Contraction
 from weft.kernels.paired_factors import PairedFactors, depth_of, positions_of
 from weft.kernels.products.microkernel import replaced
-from weft.kernels.products.pairs import neighbours_last, rows_of
+from weft.kernels.products.pairs import PAIR, neighbours_last, rows_of
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import LaneBlock, blocks_of, tile_shape, whole_vectors
@@ -68,7 +68,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.statements import blocks, with_blocks
-from weft.loops.walk import free_vars, loads, map_expr, substitute
+from weft.loops.walk import free_vars, loads, substitute
 from weft.plan.attention import TOTAL, Attention, attention_of
 from weft.records import dataclass
 
@@ -76,8 +76,8 @@ _F32, _BF16 = DType.F32, DType.BF16
 QUERIES, WEIGHTS = "queries", "weights"
 _ZERO = Const(0.0, _BF16)
 ROUNDING = 0.0017
-"""What rounding the weights adds to the error, over the standard deviation of what is mixed: that
-of numbers whose leading digits are as frequent as those of exponentials, each by itself."""
+"""What rounding the weights adds to the error of the second product: root mean square over standard
+deviation, for independent values and weights with log-uniform significands."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +151,12 @@ class Paired(AttentionWriter):
 
     @cached_property
     def depth(self) -> int:
-        """Numbers of a query, those that fill a pair included."""
+        """Elements of a query, padded to whole pairs."""
         return -(-self.found.width.extent // PAIR) * PAIR
 
     @cached_property
     def length(self) -> int:
-        """Weights of a query, those that fill a pair included."""
+        """Weights of a query, padded to whole pairs."""
         return -(-self.found.key.extent // PAIR) * PAIR
 
     @cached_property
@@ -211,7 +211,7 @@ class Paired(AttentionWriter):
     # --- loops ----------------------------------------------------------------------------
 
     def with_panels(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The loops over queries; what fills pairs without numbers is zero and stays so."""
+        """The loops over queries; the padding of pairs is zero and stays so."""
         buffers = [self.queries_buffer, self.weights_buffer]
         zeros = [stmt for each in buffers for stmt in self.cleared(each)]
         return with_locals(buffers, (*zeros, *super().with_panels(body)))
@@ -294,11 +294,8 @@ class Paired(AttentionWriter):
 
     @cached_property
     def scaled_late(self) -> bool:
-        """Whether what is done to products is the same for all, so that the softmax may do it."""
-        bare = map_expr(
-            self.found.scores, lambda node: TOTAL if node == self.found.product else node
-        )
-        return not free_vars(bare) and all(load == TOTAL for load in loads(bare))
+        """Whether scores are products times a constant at most, so that the softmax scales them."""
+        return not free_vars(self.bare) and all(load == TOTAL for load in loads(self.bare))
 
     def masked(self, first: Expr | None, size: int) -> Iterator[Stmt]:
         """Scales and masks what was summed."""
@@ -309,8 +306,7 @@ class Paired(AttentionWriter):
             lane = plus(start, Var(LANE))
             at = {self.found.key.var: lane, **self.query(first, Var("spot"))}
             sum = Load(SCORES, (Var("spot"), lane), _F32)
-            value = replaced(self.found.scores, self.found.product, TOTAL)
-            value = replaced(substitute(value, at), TOTAL, sum)
+            value = replaced(substitute(self.bare, at), TOTAL, sum)
             return [vector(width, Store(SCORES, sum.index, value))]
 
         inner = spans(blocks_of(self.found.key.extent, self.lanes, 1), mask)
@@ -321,8 +317,7 @@ class Paired(AttentionWriter):
     def score(self, row: Expr) -> Expr:
         """What the softmax reads of a query."""
         read = super().score(row)
-        scaled = self.found.scores if self.scaled_late else self.found.product
-        return replaced(scaled, self.found.product, read)
+        return replaced(self.bare, TOTAL, read) if self.scaled_late else read
 
     def softmax(self, size: int) -> tuple[Stmt, ...] | None:
         """Weights, and the reciprocals of their sums, from scores."""

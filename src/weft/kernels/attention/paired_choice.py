@@ -8,12 +8,12 @@ from math import prod
 
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.attention.choice import spilled
-from weft.kernels.attention.pair_panels import PAIR, SQUARE, PairPanels
+from weft.kernels.attention.pair_panels import SQUARE, PairPanels
 from weft.kernels.attention.paired import ROUNDING, Paired, Reads, pair_rows, reads_of
 from weft.kernels.attention.tiles import MOST, Tiles
 from weft.kernels.generator import Generator
 from weft.kernels.products.amx_choice import FAMILY, instruction_rate, step_cycles
-from weft.kernels.products.amx_lines import LANES, ROWS
+from weft.kernels.products.amx_lines import LANES, PAIR, ROWS
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.instruction import families

@@ -52,7 +52,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.simplify import simplify_kernel
 from weft.loops.statements import rename_buffers
-from weft.loops.walk import free_vars, loads, map_expr, rename_loads, substitute
+from weft.loops.walk import free_vars, loads, rename_loads, substitute
 from weft.plan.attention import TOP, TOTAL, Attention
 from weft.records import dataclass
 
@@ -99,17 +99,19 @@ class AttentionWriter:
         )
 
     @cached_property
+    def bare(self) -> Expr:
+        """The scores, with a load of ``TOTAL`` for the product in them."""
+        return replaced(self.found.scores, self.found.product, TOTAL)
+
+    @cached_property
     def keys(self) -> Panels | PairPanels:
         """The keys, lanes side by side."""
         key, vectors = self.found.key, self.shape[1]
         blocks = blocks_of(key.extent, self.lanes, vectors)
-        bare = map_expr(
-            self.found.scores, lambda node: TOTAL if node == self.found.product else node
-        )
         if (
             self.packs_keys
             and key.extent > self.lanes
-            and not any(load.index for load in loads(bare))
+            and not any(load.index for load in loads(self.bare))
         ):
             # Nothing but keys is read, so that lanes past the last one do no harm.
             *whole, rest = blocks

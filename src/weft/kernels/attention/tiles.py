@@ -1,7 +1,7 @@
 """Attention of bfloat16 by AMX's tiles: 32 queries by 32 keys, or elements of values, at a time.
 
-All products have one shape, so tiles are configured once a head: sums of blocks with fewer queries
-are made for all 32 of them, those of queries that there are not from what was there before.
+All products have one shape, so that tiles are configured once for each head.  A block with fewer
+queries computes all 32 rows; rows without a query hold old data, and their sums are not read.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from weft.dtypes import DType
-from weft.kernels.attention.pair_panels import PAIR, PairPanels
+from weft.kernels.attention.pair_panels import PairPanels
 from weft.kernels.attention.paired import QUERIES, WEIGHTS, Paired
 from weft.kernels.attention.panels import Chunk
 from weft.kernels.attention.query_blocks import OUT, SCORES, TOTALS
-from weft.kernels.products.amx_lines import LANES, ROWS
+from weft.kernels.products.amx_lines import LANES, PAIR, ROWS
 from weft.kernels.products.microkernel import replaced
 from weft.kernels.tiling import LaneBlock, blocks_of
 from weft.kernels.writer import (
@@ -76,12 +76,12 @@ class Tiles(Paired):
 
     @cached_property
     def depth(self) -> int:
-        """Numbers of a query, those that fill a step included."""
+        """Elements of a query, padded to whole steps."""
         return self.padded(self.found.width.extent)
 
     @cached_property
     def length(self) -> int:
-        """Weights of a query, those that fill a step included."""
+        """Weights of a query, padded to whole steps."""
         return self.padded(self.found.key.extent)
 
     def panel_blocks(self, extent: int) -> list[LaneBlock]:
