@@ -41,6 +41,7 @@ from weft.ops.values import Value, apply
 from weft.runtime.cache import Cache
 from weft.runtime.compiler import find_compiler
 from weft.runtime.limits import Meter, processor_name
+from weft.targets.find import runs_here
 from weft.targets.find import target as find_target
 
 _RACE = Path(__file__).with_name("small_race.c")
@@ -187,7 +188,10 @@ NETS: Mapping[str, Net] = {
 
 @dataclass(frozen=True)
 class Kind:
-    """C of one kind: options of ``Net.source``, flags, and bytes of the vectors it can use."""
+    """C of one kind: options of ``Net.source``, flags, and bytes of the vectors it can use.
+
+    ``bytes`` is an upper limit: a kind can use no wider vectors than the processor has.
+    """
 
     options: Mapping[str, str]
     flags: tuple[str, ...] = ()
@@ -352,11 +356,13 @@ def instructions(folder: Path, name: str) -> int:
     return (counted(21) - counted(1)) // 20
 
 
+def _vector_bytes(kind: Kind) -> int:
+    return min(kind.bytes, find_target("host").vector_bytes)
+
+
 def peak(vector_bytes: int) -> float:
     """Multiply-adds a microsecond that a core does with vectors of so many bytes."""
-    machine = find_target("x86-avx2")
-    if vector_bytes > 32:
-        machine = find_target("x86-avx512")
+    machine = find_target("x86-avx512" if vector_bytes > 32 else "x86-avx2")
     vectors = dataclasses.replace(machine.vectors, bytes=vector_bytes)
     meter = Meter(dataclasses.replace(machine, vectors=vectors), 1, find_compiler(), Cache())
     # A process that was stopped meanwhile calibrates badly.
@@ -366,7 +372,10 @@ def peak(vector_bytes: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS))
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    here = [kind for kind, made in KINDS.items() if runs_here(find_target(made.options["target"]))]
+    parser.add_argument(
+        "--kinds", nargs="+", choices=KINDS, default=here, help="default: what this processor runs"
+    )
     parser.add_argument("--rounds", type=int, default=201)
     parser.add_argument("--slice", type=float, default=0.001, help="seconds of a turn")
     parser.add_argument("--march", default="native", help="what the compiler may use")
@@ -390,7 +399,8 @@ def _made(root: Path, name: str, asked: argparse.Namespace) -> int:
 
 def report(root: Path, macs: Mapping[str, int], asked: argparse.Namespace) -> None:
     """Prints the table."""
-    peaks = {size: peak(size) for size in sorted({KINDS[kind].bytes for kind in asked.kinds})}
+    widths = {kind: _vector_bytes(KINDS[kind]) for kind in asked.kinds}
+    peaks = {size: peak(size) for size in sorted(set(widths.values()))}
     print(f"{processor_name()}; {find_compiler().version}")
     print("; ".join(f"{size}-byte vectors {each:,.0f} MAC/us" for size, each in peaks.items()))
     print("| net | MACs | C | us | onnxruntime us | ratio | bar | % of peak | instructions |")
@@ -404,7 +414,7 @@ def report(root: Path, macs: Mapping[str, int], asked: argparse.Namespace) -> No
             used = instructions(root / name, kind) if asked.instructions else 0
             print(
                 f"| {name} | {count:,} | {kind} | {taken:.3f} | {base:.2f} | {base / taken:.2f} "
-                f"| {bar:.2f} | {100 * count / taken / peaks[made.bytes]:.0f} | {used or ''} |"
+                f"| {bar:.2f} | {100 * count / taken / peaks[widths[kind]]:.0f} | {used or ''} |"
             )
     if all(map(importlib.util.find_spec, _LITERT)):
         litert = importlib.import_module("bench.small_litert")
