@@ -204,16 +204,23 @@ def test_many_vectors_share_a_scalar_that_takes_a_shuffle(rows, columns, shape):
     assert shape_of(rows, columns, "x86-sse2") == shape
 
 
-def test_scalars_are_held_where_vectors_are_too_many():
-    """Products take a register too: the order of the updates says what is kept."""
+@pytest.mark.parametrize(
+    ("machine", "rows", "columns", "updates"),
+    [("x86-sse2", 4, 24, 6), ("x86-avx2", 3, 32, 4), ("x86-avx512", 3, 64, 1)],
+)
+def test_scalars_are_held_where_vectors_are_too_many(machine, rows, columns, updates):
+    """The order says what is kept: a loop over positions for each vector, or one for all.
+
+    Without fused multiply-adds a product takes a register too; 32 registers hold all vectors.
+    """
     net = Net()
-    (task,) = tasks_of(net, net.dense(net.input(4, 16), 24), machine="x86-sse2")
+    (task,) = tasks_of(net, net.dense(net.input(rows, 16), columns), machine=machine)
     made = tiled_kernel(task)
     assert made is not None
     (loop,) = [
         each for each in walk_stmts(made.kernel.body) if isinstance(each, For) and each.var == "k"
     ]
-    assert [type(each) for each in loop.body] == [For] * 6
+    assert [type(each) for each in loop.body] == [For] * updates
     assert all(isinstance(each, For) and each.kind is LoopKind.UNROLL for each in loop.body)
     assert_as_nest(task, made)
 
