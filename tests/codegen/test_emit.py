@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import weft
 from tests.codegen.harness import STANDARDS, STRICT, Case, check, program_of, write
 from tests.turns import in_turn
 from weft.codegen.emit import emit
@@ -357,7 +360,8 @@ def tile_program() -> Program:
 def test_register_tiles_are_named_vectors() -> None:
     (_, text), *_ = emit(tile_program(), "gnu").sources
     assert "v8f32 acc_0_0 = (v8f32){0};" in text
-    assert "const v8f32 w_1 = *(const v8f32_mem *)(w_at + 8);" in text
+    assert "v8f32 w_1 = *(const v8f32_mem *)(w_at + 8);" in text
+    assert "weft_keep_v8f32(w_1);" in text
     assert "acc_3_1 += x_at[3] * w_1;" in text
     assert text.count('__asm__ volatile("" ::: "memory");') == 1
     assert "*(v8f32_mem *)(y + 56) = weft_max_v8f32(acc_3_1, (v8f32){0});" in text
@@ -365,6 +369,28 @@ def test_register_tiles_are_named_vectors() -> None:
     assert "float acc_0_0[8], acc_0_1[8]," in plain
     assert "__asm__" not in plain
     assert "acc_3_1[v] += x[k * 4 + 3] * w[k * 16 + v + 8];" in plain
+
+
+@pytest.mark.parametrize("processor", ["x86-64-v3", "haswell", "znver2"])
+def test_vectors_of_a_tile_are_read_once(processor: str, tmp_path: Path) -> None:
+    """4 positions of 3 vectors, the weights and a scalar take all 16 registers of AVX2."""
+    if shutil.which("gcc") is None or platform.machine() != "x86_64":
+        pytest.skip("needs gcc for x86-64")
+    weights = np.ones((72, 256), np.float32)
+    net = weft.trace(weft.layers.Linear(72, weight=weights, bias=False), "f32[128,256]")
+    files = net.source("x86-avx2", name="net", threads=1)
+    for name, text in [files.header, *files.private, *files.sources]:
+        (tmp_path / name).write_text(text)
+    assert any("acc2_3 +=" in text for _, text in files.sources)
+    loops: list[str] = []
+    for name, _ in files.sources:
+        command = ["gcc", "-O2", f"-march={processor}", "-S", "-o", "-", name]
+        done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+        loops += re.split(r"\n\.L\d+:", done.stdout)
+    sums = [loop for loop in loops if loop.count("vfmadd") == 12]
+    assert sums
+    for loop in sums:
+        assert not re.search(r"vfmadd\w+\t[^\n]*\(", loop), loop
 
 
 def doubling(size: int, *, backwards: bool = True) -> Program:

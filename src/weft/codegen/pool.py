@@ -17,6 +17,8 @@ from weft.codegen.naming import CNames
 
 # From this many accesses on, a pointer makes the text shorter and the compiler faster.
 _WORTH_A_POINTER = 3
+# Vectors of processors with 16 registers that hold scalars in them, too: of AVX2.
+_FEW_REGISTERS = ("v8f32",)
 _Accesses = list[Element]
 
 
@@ -40,7 +42,8 @@ def share(block: BlockWriter, names: CNames) -> list[c.Statement]:
     run: list[tuple[c.Statement, _Accesses]] = []
     for statement, accesses in zip(block.statements, found, strict=True):
         if boundary(statement):
-            done += _loaded_once(run, block, names)
+            tile = isinstance(statement, c.Barrier)
+            done += _loaded_once(run, block, names, tile)
             done.append(statement)
             run = []
         else:
@@ -80,9 +83,12 @@ def _point(accesses: _Accesses, block: BlockWriter, names: CNames) -> list[c.Sta
 
 
 def _loaded_once(
-    run: list[tuple[c.Statement, _Accesses]], block: BlockWriter, names: CNames
+    run: list[tuple[c.Statement, _Accesses]], block: BlockWriter, names: CNames, tile: bool = False
 ) -> list[c.Statement]:
-    """A run of statements, vectors that it loads repeatedly loaded where it first does."""
+    """A run of statements, vectors that it loads repeatedly loaded where it first does.
+
+    In the steps of a register tile they are kept in registers, too, where these are few.
+    """
     counts = Counter(
         access.key for _, accesses in run for access in accesses if access.vector and access.load
     )
@@ -95,7 +101,11 @@ def _loaded_once(
             name = held.get(access.key)
             if name is None:
                 name = _fresh(names, f"{access.name}_{len(held)}", block)
-                done.append(c.Declare(access.vector, name, access.copy()))
+                keeps = tile and access.vector in _FEW_REGISTERS
+                done.append(c.Declare(access.vector, name, access.copy(), const=not keeps))
+                if keeps:
+                    keep = c.Helper(f"weft_keep_{access.vector}", (c.Name(name),))
+                    done.append(c.Evaluate(keep))
                 held[access.key] = name
             access.held = name
         done.append(statement)
