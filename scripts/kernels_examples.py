@@ -126,7 +126,9 @@ EXAMPLES: tuple[Example, ...] = (
         "feed twelve multiply-adds. The weights were packed when the network was compiled, in "
         "the order in which they are read here: one stream. The empty `__asm__` is no "
         "instruction: it keeps compilers from moving loads across steps and then running out "
-        "of registers. The *epilogue* adds the bias and applies ReLU while the sums are still "
+        "of registers. `weft_keep_v8f32` is no instruction either: it keeps a vector of weights in "
+        "one of AVX2's 16 registers, where gcc would read it from memory for every pixel. "
+        "The *epilogue* adds the bias and applies ReLU while the sums are still "
         "in registers. 64 pixels are nine tiles of six and two of five.",
         44,
     ),
