@@ -190,11 +190,32 @@ def test_tiles_are_wide_where_weights_come_fast_enough(machine, terms, columns, 
         # 4 + 3 rows of three vectors make more of every cycle than of two.
         (7, 512, (4, 3)),
         (196, 8, (8, 1)),
+        # 6 rows of two vectors need fewer loads for what they multiply than 8 of one.
+        (196, 104, (6, 2)),
         (3, 32, (3, 4)),
     ],
 )
 def test_tiles_where_registers_are_few(rows, columns, shape):
     assert shape_of(rows, columns, "x86-avx2") == shape
+
+
+def test_factors_of_steps_are_for_many_rows():
+    """One multiplication for each vector of weights: fewer, for more rows each."""
+    net = Net()
+    x = net.op("Mul", net.input(1, 440, 7, 7), net.input(1, 440, 1, 1))
+    made = net.op("Conv", x, net.constant(440, 440, 1, 1))
+    parts = found_by(contraction_of, tasks_of(net, made, machine="x86-avx2")[0])
+    assert parts is not None
+    assert tile_shape(parts, 8) == (6, 2)
+    assert shape_of(49, 440, "x86-avx2") == (3, 4)
+
+
+def test_products_in_indices_are_no_factors():
+    net = Net()
+    made = net.conv(net.input(1, 3, 32, 32), 16, 3, stride=2)
+    parts = found_by(contraction_of, tasks_of(net, made, machine="x86-avx2")[0])
+    assert parts is not None
+    assert tile_shape(parts, 8) == (6, 2)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from math import prod
 
 from weft.kernels.contraction import Contraction
 from weft.kernels.guards import Guard
-from weft.loops.walk import free_vars, loads
+from weft.loops.nodes import Binary, Expr
+from weft.loops.walk import free_vars, loads, walk
 from weft.records import dataclass
 from weft.targets.target import Target
 
@@ -119,7 +120,7 @@ def tile_shape(parts: Contraction, lanes: int, *, alone: bool = True) -> tuple[i
     if not is_product(parts):
         return min(positions, max(1, registers // 4)), 1
     if registers <= FEW_REGISTERS:
-        return _small_shape(parts.task.target, positions, count)
+        return _small_shape(parts, positions, count)
     if count % 3 == 0 and count % 2 and count > 1:
         vectors = 3
     elif count % _WIDE == 0 and (positions <= registers // 5 or (alone and _suits_wide(parts))):
@@ -150,8 +151,9 @@ def _suits_wide(parts: Contraction) -> bool:
     return held and step / cycles <= target.near / 2
 
 
-def _small_shape(target: Target, positions: int, count: int) -> tuple[int, int]:
+def _small_shape(parts: Contraction, positions: int, count: int) -> tuple[int, int]:
     """The tile that takes the fewest cycles, rests included, where registers are few."""
+    target = parts.task.target
     held = _FUSED_VECTORS if target.fused else _PLAIN_VECTORS
     shapes: dict[tuple[int, int], float] = {}
     for vectors in held:
@@ -161,23 +163,33 @@ def _small_shape(target: Target, positions: int, count: int) -> tuple[int, int]:
             if vectors == 1:
                 most = min(most, target.registers // 2)
             even = -(-positions // -(-positions // most))
-            shapes[even, vectors] = _cycles(target, positions, count, even, vectors)
+            shapes[even, vectors] = _cycles(parts, positions, count, even, vectors)
     return min(shapes, key=lambda shape: shapes[shape])
 
 
-def _cycles(target: Target, positions: int, count: int, size: int, vectors: int) -> float:
+def _cycles(parts: Contraction, positions: int, count: int, size: int, vectors: int) -> float:
     """Of one step of the reduction in all tiles.
 
-    Without fused multiply-adds a scalar takes the place of two additions, by its shuffle and
-    by what that delays.
+    A factor of each step is multiplied into its vectors of weights.  Without fused multiply-adds
+    a scalar takes the place of two additions, by its shuffle and by what that delays.
     """
-    total = 0.0
+    assert parts.value is not None
+    target, total = parts.task.target, 0.0
+    factors = max(0, sum(map(_multiplies, walk(parts.value))) - 1)
     for tile, tiles in ((size, positions // size), (positions % size, 1)):
         for width, blocks in ((vectors, count // vectors), (count % vectors, 1)):
             sums = tile * width
-            step = (sums if target.fused else sums + tile) / target.multiply_adds
-            total += tiles * blocks * max(step, target.issue.latency) if sums else 0
+            operations = sums + factors * width + (0 if target.fused else tile)
+            step = max(operations / target.multiply_adds, target.issue.latency)
+            if target.vector_bytes:
+                step = max(step, (tile + width) / target.loads)
+            total += tiles * blocks * step if sums else 0
     return total
+
+
+def _multiplies(node: Expr) -> bool:
+    """Whether it is a product of elements, not one in an index."""
+    return isinstance(node, Binary) and node.op == "mul" and any(loads(node))
 
 
 def waiting(target: Target, positions: int, vectors: float, steps: float) -> float:
