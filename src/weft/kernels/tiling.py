@@ -170,19 +170,20 @@ def _small_shape(parts: Contraction, positions: int, count: int) -> tuple[int, i
 def _cycles(parts: Contraction, positions: int, count: int, size: int, vectors: int) -> float:
     """Of one step of the reduction in all tiles.
 
-    A factor of each step is multiplied into its vectors of weights.  Without fused multiply-adds
-    a scalar takes the place of two additions, by its shuffle and by what that delays.
+    On x86, where it was measured, loads count too, and multiplications of weights by a factor of
+    the step.  Without fused multiply-adds a scalar takes the place of two additions, by its
+    shuffle and by what that delays.
     """
     assert parts.value is not None
     target, total = parts.task.target, 0.0
-    factors = max(0, sum(map(_multiplies, walk(parts.value))) - 1)
+    measured = target.architecture == "x86_64"
+    factors = max(0, sum(map(_multiplies, walk(parts.value))) - 1) if measured else 0
     for tile, tiles in ((size, positions // size), (positions % size, 1)):
         for width, blocks in ((vectors, count // vectors), (count % vectors, 1)):
             sums = tile * width
             operations = sums + factors * width + (0 if target.fused else tile)
-            step = max(operations / target.multiply_adds, target.issue.latency)
-            if target.vector_bytes:
-                step = max(step, (tile + width) / target.loads)
+            loaded = (tile + width) / target.loads if measured else 0.0
+            step = max(operations / target.multiply_adds, loaded, target.issue.latency)
             total += tiles * blocks * step if sums else 0
     return total
 

@@ -86,7 +86,8 @@ class Microkernel(RegisterTile):
         target, vectors = self.parts.task.target, len(updates)
         # A product that is no part of the addition takes a register.
         free = target.registers - self.size * vectors - (1 if target.fused else 2)
-        if self.size < vectors and self.size <= free and (vectors > free or not target.fused):
+        lacking = vectors > free and target.architecture == "x86_64"
+        if self.size < vectors and self.size <= free and (lacking or not target.fused):
             return tuple(stmt for update in updates for stmt in self.positions((update,)))
         return self.positions(updates)
 
