@@ -44,8 +44,8 @@ $builtin
 //@ keep_$V
 // With 16 registers, nearly all taken, gcc would rather read a vector from memory for each use: a
 // product of 128x3072x768 takes 1.3 times as long then (gcc 12, -march=native, Zen 3).
-/* Has a vector stay in one of 16 registers; AVX-512 has 32. */
-#if defined(__x86_64__) && !defined(__AVX512VL__)
+/* Has a vector stay in one of the 16 registers of AVX; AVX-512 has 32. */
+#if defined(__AVX__) && !defined(__AVX512VL__)
 #define weft_keep_$V(x) __asm__("" : "+x"(x))
 #else
 #define weft_keep_$V(x) (void)(x)
