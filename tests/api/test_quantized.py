@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 import weft
+from tests.exact_sessions import exact_options
 from tests.models import tiny
 from tests.quantize.transformer import VisionTransformer
 from weft.errors import UserError
@@ -25,7 +26,8 @@ needs_data = pytest.mark.skipif(
 
 
 def by_onnxruntime(path: Path):
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    options = exact_options()
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     (name,) = (each.name for each in session.get_inputs())
     return lambda x: session.run(None, {name: x})[0]
 

@@ -29,6 +29,11 @@ def q(dtype: type, *shape: int) -> np.ndarray:
     return RNG.integers(limits.min, limits.max + 1, shape).astype(dtype)
 
 
+def weights_of(*shape: int) -> np.ndarray:
+    """With 7 bits: onnxruntime saturates sums of two products that do not fit 16 bits (no VNNI)."""
+    return RNG.integers(-63, 64, shape).astype(np.int8)
+
+
 @dataclass
 class Call:
     """A node, the places of the inputs that are data, and how far results may be apart."""
@@ -72,7 +77,7 @@ def calls(dtype: type) -> list[Call]:
     pair = [a, f(0.031), z(3), b, f(0.017), z(7), f(0.04), z(5)]
     one = [a, f(0.051), z(3), f(1 / 256), z(0)]
     pool = [image, f(0.051), z(3), f(0.04), z(9)]
-    weights = q(np.int8, 12, 24)
+    weights = weights_of(12, 24)
     scales = RNG.uniform(0.001, 0.01, 12).astype(np.float32)
     bias = RNG.integers(-999, 999, 12).astype(np.int32)
     none = np.array(0, np.int8)
@@ -114,7 +119,7 @@ CALLS = [
     Call(
         "DynamicQuantizeMatMul",
         [
-            *(RNG.normal(size=(8, 24)).astype(np.float32), q(np.int8, 24, 12), f(0.01)),
+            *(RNG.normal(size=(8, 24)).astype(np.float32), weights_of(24, 12), f(0.01)),
             *(np.array(0, np.int8), RNG.normal(size=12).astype(np.float32)),
         ],
         (0,),
@@ -124,7 +129,7 @@ CALLS = [
         "QLinearConv",
         [
             *(q(np.uint8, 1, 8, 8, 4), f(0.031), np.array(3, np.uint8)),
-            *(q(np.int8, 6, 4, 3, 3), f(0.01), np.array(0, np.int8)),
+            *(weights_of(6, 4, 3, 3), f(0.01), np.array(0, np.int8)),
             *(f(0.2), np.array(9, np.uint8)),
         ],
         (0,),

@@ -9,10 +9,10 @@ import onnxruntime
 import pytest
 
 import weft
+from tests.exact_sessions import exact_options
 from tests.models import tiny
 from weft.api import CompiledNet
 from weft.runtime.compare import compare
-from weft.targets.find import features
 
 pytestmark = tiny.needed
 
@@ -41,10 +41,8 @@ def found(name: str, kind: str) -> np.ndarray:
 
 
 def by_onnxruntime(name: str, kind: str) -> np.ndarray:
-    options = onnxruntime.SessionOptions()
+    options = exact_options()
     options.intra_op_num_threads = 1
-    if "avx512_vnni" not in features():  # its fused layers saturate sums of two products
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
         tiny.model(name, kind), options, providers=["CPUExecutionProvider"]
     )

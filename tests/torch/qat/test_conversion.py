@@ -13,6 +13,7 @@ from weft.errors import UserError
 from weft.torch import convert, prepare_qat
 
 ort = pytest.importorskip("onnxruntime")
+exact_options = pytest.importorskip("tests.exact_sessions").exact_options
 
 
 @pytest.mark.parametrize("method", ["lsq", "sat"])
@@ -39,7 +40,8 @@ def test_the_graph_gives_what_the_module_gives(method, bits, between, tmp_path):
     assert by_image.max() < step
     assert (by_image < 1e-5).mean() > 0.9
     net.save(tmp_path / "q.onnx")
-    session = ort.InferenceSession(tmp_path / "q.onnx", providers=["CPUExecutionProvider"])
+    path, options = tmp_path / "q.onnx", exact_options()
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     by_ort = np.concatenate([session.run(None, {"x": each[None].numpy()})[0] for each in x])
     assert np.abs(by_ort - expected).max() < step
 
