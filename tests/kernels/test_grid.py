@@ -175,8 +175,8 @@ def drawn(family: Callable[[Shapes], str], count: int, repeatable: bool) -> list
     return found
 
 
-COUNT = 10
-"""Cases of a family; a third of them in `make test`; eight times as many in `make grid`."""
+COUNT = 8
+"""Cases of a family; a third of them in `make test`; ten times as many in `make grid`."""
 FEWER = {"square": 2, "sound": 2, "volume": 2, "attention": 4, "recurrent": 4}
 """Cases where kernels are long."""
 EACH = in_turn(
@@ -195,7 +195,7 @@ def test_alternatives(family: Callable[[Shapes], str], machine: str, tmp_path: P
 @pytest.mark.parametrize(("family", "machine"), EACH)
 def test_more_alternatives(family: Callable[[Shapes], str], machine: str, tmp_path: Path) -> None:
     """Other cases every time; a failure prints the kernel."""
-    count = 8 * FEWER.get(family.__name__, COUNT)
+    count = 10 * FEWER.get(family.__name__, COUNT)
     check(drawn(family, count, repeatable=False), machine, tmp_path)
 
 

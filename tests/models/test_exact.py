@@ -28,6 +28,8 @@ EMULATED = (
 )
 HOST = ("", "none", "sse2", "avx2", "avx512")
 """For ``simd``."""
+ALIKE = ("cortex-m7", "rv64gcv-256")
+"""Targets with the instructions of one before: in thorough runs they take the quick case only."""
 QUICK = ("kws", ".tflite")
 """What is not left to thorough runs."""
 
@@ -50,7 +52,7 @@ def cases(*ways: str, both: Sequence[str] = ()) -> list[object]:
     thorough, slow = pytest.mark.thorough, pytest.mark.slow
 
     def left(suffix: str, way: str) -> bool:
-        return suffix == ".onnx" and way not in both
+        return way in ALIKE or (suffix == ".onnx" and way not in both)
 
     return [
         pytest.param(

@@ -139,8 +139,15 @@ def results(
     return wanted, found
 
 
-@pytest.mark.parametrize("machine", [TILES, PAIRS])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "machine"),
+    [
+        pytest.param(case, machine, marks=pytest.mark.slow if long else ())
+        for case in CASES
+        for machine in (TILES, PAIRS)
+        for long in [machine == PAIRS and case in ("no scale", "turned", "joined")]
+    ],
+)
 def test_values_of_chosen_keys_exactly(case: str, machine: str, tmp_path: Path) -> None:
     sizes, options = CASES[case]
     scale = 512.0 if options.get("scale", 1) else 0.0
