@@ -127,7 +127,7 @@ EXAMPLES: tuple[Example, ...] = (
         "the order in which they are read here: one stream. The empty `__asm__` is no "
         "instruction: it keeps compilers from moving loads across steps and then running out "
         "of registers. `weft_keep_v8f32` is no instruction either: it keeps a vector of weights in "
-        "one of AVX2's 16 registers, where gcc would read it from memory for every pixel. "
+        "one of AVX2's 16 registers, where gcc may read it from memory for every pixel. "
         "The *epilogue* adds the bias and applies ReLU while the sums are still "
         "in registers. 64 pixels are nine tiles of six and two of five.",
         44,

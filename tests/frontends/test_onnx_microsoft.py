@@ -14,6 +14,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import weft
+from tests.exact_sessions import WEIGHT
 from weft.errors import UserError
 from weft.frontends.onnx import Session
 
@@ -30,8 +31,7 @@ def q(dtype: type, *shape: int) -> np.ndarray:
 
 
 def weights_of(*shape: int) -> np.ndarray:
-    """With 7 bits: onnxruntime saturates sums of two products that do not fit 16 bits (no VNNI)."""
-    return RNG.integers(-63, 64, shape).astype(np.int8)
+    return RNG.integers(-WEIGHT - 1, WEIGHT + 1, shape).astype(np.int8)
 
 
 @dataclass

@@ -19,6 +19,7 @@ import pytest
 from onnx import helper, numpy_helper, parser
 
 import weft
+from tests.exact_sessions import WEIGHT
 from weft.errors import UserError
 from weft.frontends.onnx.microsoft.contrib_ops import BODIES
 
@@ -199,8 +200,7 @@ def attention() -> Iterator[Call]:
     sizes = {**heads, "qkv_hidden_sizes": [N, N, 16]}
     yield Call("Attention", uneven, (0,), sizes, label="uneven")
     whole = integers(0, 256, B, S, 20, dtype=np.uint8)
-    # With 7 bits: onnxruntime saturates sums of two products without VNNI.
-    narrow = integers(-63, 64, 20, 3 * N, dtype=np.int8)
+    narrow = integers(-WEIGHT, WEIGHT + 1, 20, 3 * N, dtype=np.int8)
     rates = np.array(0.02, np.float32), np.array(0.005, np.float32)
     zeros = np.array(128, np.uint8), np.array(0, np.int8)
     quantized = [whole, narrow, bias, *rates, None, *zeros]
@@ -319,9 +319,9 @@ def recurrent() -> Iterator[Call]:
         ("back", 1, "reverse"),
         ("both", 2, "bidirectional"),
     ):
-        # With 7 bits: onnxruntime saturates sums of two products without VNNI.
-        weights = integers(-63, 64, count, width, 4 * hidden, dtype=np.int8)
-        turned = integers(-63, 64, count, hidden, 4 * hidden, dtype=np.int8, seed=1)
+        limits = -WEIGHT, WEIGHT + 1
+        weights = integers(*limits, count, width, 4 * hidden, dtype=np.int8)
+        turned = integers(*limits, count, hidden, 4 * hidden, dtype=np.int8, seed=1)
         rates = [np.full(count, each, np.float32) for each in (0.004, 0.005)]
         zeros = [np.zeros(count, np.int8)] * 2
         bias = floats(count, 8 * hidden, seed=2, scale=0.2)

@@ -17,8 +17,8 @@ from weft.codegen.naming import CNames
 
 # From this many accesses on, a pointer makes the text shorter and the compiler faster.
 _WORTH_A_POINTER = 3
-# Vectors of processors with 16 registers that hold scalars in them, too: of AVX2.  On others
-# the macro that keeps them is empty.
+# Vectors of AVX2, whose 16 registers hold accumulators, weights and scalars.  On processors with
+# more registers the macro that keeps vectors in them is empty.
 _FEW_REGISTERS = ("v8f32",)
 _Accesses = list[Element]
 
