@@ -9,6 +9,8 @@ from weft.kernels.key import layer_key
 from weft.kernels.selection import TaskChoice
 from weft.plan.implementation import Implementation
 from weft.plan.plan import Plan
+from weft.runtime.build import build
+from weft.runtime.cache import Cache
 
 
 def convolutions(count: int, channels: int = 16) -> Net:
@@ -20,11 +22,15 @@ def convolutions(count: int, channels: int = 16) -> Net:
     return weft.net([first], [values])
 
 
-def products(count: int) -> Net:
+def products(*coded: bool) -> Net:
+    """Products one after another; weights of some are 4-bit codes times a scale."""
     first = values = weft.input("x", "f32[1,64]")
     source = np.random.default_rng(0)
-    for _ in range(count):
+    for each in coded:
         matrix = source.standard_normal((64, 64)).astype(np.float32)
+        if each:
+            codes = source.integers(-8, 8, matrix.shape).astype(np.float32)
+            matrix = codes * source.uniform(0.01, 0.02, 64).astype(np.float32)
         values = weft.ops.relu(weft.ops.matmul(values, weft.constant(matrix)))
     return weft.net([first], [values])
 
@@ -54,9 +60,18 @@ def test_equal_layers_share_loops_but_not_operands():
     assert [choice_of(each).task.values for each in inner] == [tuple(each) for each in values]
 
 
-def test_weights_that_decide_for_a_kernel_are_looked_at_in_every_layer():
-    net = products(3)
+def test_layers_share_a_kernel_that_weights_decide_for_where_they_decide_the_same():
+    net = products(True, False, True, False)
     key = layer_key(choice_of(implementations(net.plan("x86-avx512"))[0]).task)
-    packed = implementations(net.plan("x86-avx512", choices={key: "packed-1x4"}))
-    assert [each.scheme for each in packed] == ["packed-1x4"] * 3
-    assert len({id(each.kernel.body) for each in packed}) == 3
+    chosen = {key: "packed-quantized-1x4"}
+    made = implementations(net.plan("x86-avx512", choices=chosen))
+    coded, plain, again, last = (each.kernel.body for each in made)
+    assert [each.scheme == "packed-quantized-1x4" for each in made] == [True, False, True, False]
+    assert coded is again is not plain
+    assert plain is last
+    stored = [operand.value for operand in made[2].operands]
+    assert set(stored).isdisjoint(operand.value for operand in made[0].operands)
+    x = np.random.default_rng(1).standard_normal((1, 64)).astype(np.float32)
+    (wanted,) = net.reference({"x": x})
+    library = build(net.program(plan=net.plan("generic", encoding="quantized")), cache=Cache())
+    np.testing.assert_allclose(library(x)[0], wanted, rtol=1e-3, atol=1e-4)

@@ -23,6 +23,7 @@ from weft.kernels.prepare import prepare
 from weft.kernels.products import packed
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Asked, Task
+from weft.kernels.watched import Watched
 from weft.plan.choice import Answer, Measured, Reason
 from weft.plan.fusion import Group
 from weft.plan.given import Kernels
@@ -183,30 +184,11 @@ def generate(
     raise InternalError(f"no generator accepts {task.name}")
 
 
-class _Watched(Mapping[str, np.ndarray]):
-    """Arrays of a task, which notes whether anybody asked for them."""
-
-    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self._arrays, self.read = arrays, False
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        self.read = True
-        return self._arrays[name]
-
-    def __iter__(self) -> Iterator[str]:
-        self.read = True
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        self.read = True
-        return len(self._arrays)
-
-
 class _Shared:
     """``generate`` for the layers of a network, many of which are equal but for their weights."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, str], tuple[Task, Implementation]] = {}
+        self._made: dict[tuple[str, str], list[tuple[Watched, Task, Implementation]]] = {}
 
     def generate(
         self,
@@ -215,17 +197,17 @@ class _Shared:
         reason: Reason = Reason.ASKED,
         micros: Mapping[str, float] = MappingProxyType({}),
     ) -> Implementation:
-        """The kernel of a task; that of an equal one, if no weights decided for it."""
-        key = (definition_key(task), name)
-        known = self._made.get(key)
-        if known is not None:
-            return _made_for(task, *known)
-        arrays = _Watched(task.arrays)
+        """The kernel of a task; that of an equal one, if weights decided nothing else for it."""
+        made_before = self._made.setdefault((definition_key(task), name), [])
+        for others, other, made in made_before:
+            if others.alike(task.arrays):
+                return _made_for(task, other, made)
+        arrays = Watched(task.arrays)
         watched = replace(task, arrays=arrays)
         made = generate(watched, name, reason, micros)
         watched.forget()
         if not arrays.read and not _plugins_propose(task):
-            self._made[key] = (task, made)
+            made_before.append((arrays, task, made))
         return made
 
 
@@ -245,10 +227,11 @@ class Offers(NamedTuple):
 
 def offers_of(task: Task) -> Offers:
     """``alternatives`` of a task, and whether they are the same for other weights."""
-    arrays = _Watched(task.arrays)
+    arrays = Watched(task.arrays)
     watched = replace(task, arrays=arrays)
     found = alternatives(watched)
-    return Offers(watched, found, not arrays.read and not _plugins_propose(task))
+    free = not (arrays.read or arrays.asked or _plugins_propose(task))
+    return Offers(watched, found, free)
 
 
 def _plugins_propose(task: Task) -> bool:

@@ -49,6 +49,8 @@ _LANES = 64
 """Lanes that are analysed at a time; bounds memory."""
 _SAMPLE = (256, 8)
 """Rows and lanes of the sample that rejects constants that were never quantized."""
+_FEW = (16, 4)
+"""Rows, no more than the smallest group has, and lanes of the sample that is looked at before."""
 _EARLY = 8
 """Divisors after which at least half of the groups must have been solved."""
 _MOST_STEPS = 1 << 14
@@ -192,6 +194,8 @@ def _forms(lanes: np.ndarray) -> Iterator[tuple[int, int]]:
     rows, count = lanes.shape
     step = max(1, count // _SAMPLE[1])
     sample = lanes[:, ::step][:, : _SAMPLE[1]]
+    if not _may_be_multiples(sample[: _FEW[0], : _FEW[1]].T):
+        return
     for bits in (4, 8):
         for group in dict.fromkeys((rows, *(each for each in GROUPS if each < rows))):
             few = sample if group == rows else sample[: _SAMPLE[0]]
@@ -239,13 +243,36 @@ def _grid(lanes: np.ndarray, bits: int, group: int) -> tuple[np.ndarray, np.ndar
     return whole.reshape(groups.shape).swapaxes(1, 2), scales.reshape(groups.shape[:2])
 
 
-def _multiples(groups: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Codes and scales of groups (one per row), each with fewer than ``most`` different steps."""
+def _may_be_multiples(parts: np.ndarray) -> bool:
+    """Whether parts of groups (one per row) can be 8-bit codes; most other weights cannot.
+
+    All divisors are tried at once.  The smallest difference may be off by two units in the last
+    place of the largest weight, and codes are off by their multiple of that.
+    """
+    divisors = np.arange(1, 1 << 8)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        steps = _smallest_steps(parts)[:, None] / divisors
+        ratios = parts[:, None] / steps[:, :, None]
+        near = np.rint(ratios)
+        largest = np.abs(near).max(axis=2)
+        allowed = _TOLERANCE + largest**2 / (divisors << 22)
+        right = (np.abs(ratios - near) <= allowed[:, :, None]).all(axis=2)
+        right &= near.max(axis=2) - near.min(axis=2) < 1 << 8
+    return bool(right.any(axis=1).all())
+
+
+def _smallest_steps(groups: np.ndarray) -> np.ndarray:
+    """The smallest difference of two weights in each group (one per row), in double precision."""
     gaps: np.ndarray = np.diff(np.sort(groups, axis=1), axis=1)
     least: np.ndarray = np.where(gaps > 0, gaps, np.inf).min(axis=1, initial=np.inf)
     # A group of equal weights is one step of that size.
     steps = np.where(np.isinf(least), np.abs(groups).max(axis=1), least)
-    steps = np.where(steps == 0, 1.0, steps).astype(np.float64)
+    return np.where(steps == 0, 1.0, steps).astype(np.float64)
+
+
+def _multiples(groups: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Codes and scales of groups (one per row), each with fewer than ``most`` different steps."""
+    steps = _smallest_steps(groups)
     whole = np.empty(groups.shape, np.int32)
     scales = np.empty(len(groups), np.float32)
     left = np.arange(len(groups))
@@ -257,6 +284,8 @@ def _multiples(groups: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray] |
         right = (np.abs(ratios - near) <= _TOLERANCE).all(axis=1)
         right &= near.max(axis=1) - near.min(axis=1) < most
         right &= np.abs(near).max(axis=1) < _MOST_STEPS
+        if not right.any():
+            continue
         tried = left[right]
         whole[tried] = near[right]
         # If all codes share a divisor, the coarser scale may not be exact in single precision.

@@ -23,6 +23,7 @@ from weft.kernels.products.tiled_choice import rate
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import LaneBlock, blocks_of, slender
+from weft.kernels.watched import found_of
 from weft.kernels.writer import for_range, plus, times, with_locals
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, Kernel, Load, LoopKind, Stmt, Var
 from weft.loops.simplify import simplify_kernel
@@ -91,8 +92,7 @@ def _encoded(task: Task) -> tuple[EncodedProduct, ...] | Refusal:
     if isinstance(product, Refusal):
         return product
     parts = product.parts
-    array = task.arrays.get(parts.weight or "")
-    if array is None:
+    if parts.weight is None or parts.weight not in task.arrays:
         return Refusal("the weights are not known yet")
     shape = next(each.shape for each in task.inputs if each.name == parts.weight)
     found: list[EncodedProduct] = []
@@ -100,7 +100,9 @@ def _encoded(task: Task) -> tuple[EncodedProduct, ...] | Refusal:
     for row in ENCODINGS:
         if task.encoding not in ("", row.name):
             continue
-        made = row.fit(array, shape, product.dimension, bool(task.encoding))
+        made = found_of(
+            task, parts.weight, row.fit, shape, product.dimension, bool(task.encoding)
+        )
         if isinstance(made, Refusal):
             reasons.append(made)
         elif task.exact and not (made.exact and made.in_order):
