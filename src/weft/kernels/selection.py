@@ -10,8 +10,6 @@ from math import isfinite
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, Unpack
 
-import numpy as np
-
 from weft.errors import InternalError, UserError, nearest_or_all
 from weft.ir.types import TensorType
 from weft.kernels.alternatives import Alternative

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from weft.kernels.task import Task
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -18,7 +17,6 @@ class Watched(Mapping[str, np.ndarray]):
 
     Attributes:
         read: whether anybody asked for an array itself.
-        asked: whether anybody asked what there is to find of one.
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -28,6 +26,7 @@ class Watched(Mapping[str, np.ndarray]):
 
     @property
     def asked(self) -> bool:
+        """Whether anybody asked what there is to find of an array."""
         return bool(self._found)
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -60,13 +59,7 @@ class Watched(Mapping[str, np.ndarray]):
         )
 
 
-def found_of(
-    task: Task,
-    name: str,
-    find: Callable[Concatenate[np.ndarray, P], T],
-    *arguments: P.args,
-    **keywords: P.kwargs,
-) -> T:
+def found_of(task: Task, name: str, find: Callable[..., T], *arguments: Any) -> T:
     """``find(array, *arguments)`` of a constant of a task, for what a kernel may depend on.
 
     Args:
@@ -74,9 +67,7 @@ def found_of(
         name: of one of its ``arrays``.
         find: what it finds can be compared.
         arguments: hashable ones.
-        keywords: none.
     """
-    assert not keywords, keywords
     if isinstance(task.arrays, Watched):
         return task.arrays.find(name, find, *arguments)
     return find(task.arrays[name], *arguments)

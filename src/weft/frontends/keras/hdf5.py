@@ -86,9 +86,9 @@ class Hdf5:
             self.file.close()
 
     def _entry(self, parts: Sequence[str]) -> Any:
-        """A group or array by its path, by hard links only; nothing if there is none."""
+        """The identifier of what has a path, by hard links only; nothing if there is none."""
         if not parts:
-            return self.file
+            return self.file.id
         around = tuple(parts[:-1])
         if around not in self._around:
             held = self._entry(around)
@@ -97,20 +97,28 @@ class Hdf5:
             }
             self._around[around] = held
         package, at = h5py(), self._around[around]
-        if not isinstance(at, package.Group):
+        if not isinstance(at, package.h5g.GroupID):
             return None
-        links, name = at.id.links, parts[-1].encode()
+        links, name = at.links, parts[-1].encode()
         if not links.exists(name):
             return None
         if links.get_info(name).type != package.h5l.TYPE_HARD:
             raise broken(f"a link out of its place at {'/'.join(parts)}")
-        return at[parts[-1]]
+        # Objects of groups and arrays take as long to make as all the rest: only where needed.
+        return package.h5o.open(at, name)
+
+    def _object(self, path: str) -> Any:
+        """A group or array by its path; nothing if there is none."""
+        package, found = h5py(), self._entry(_split(path))
+        if isinstance(found, package.h5g.GroupID):
+            return package.Group(found)
+        return package.Dataset(found) if isinstance(found, package.h5d.DatasetID) else None
 
     def names(self, path: str = "") -> tuple[str, ...]:
         """The names in a group; none where there is none."""
 
         def get() -> tuple[str, ...]:
-            found = self._entry(_split(path))
+            found = self._object(path)
             return tuple(found) if isinstance(found, h5py().Group) else ()
 
         return _checked(get)
@@ -119,7 +127,7 @@ class Hdf5:
         """An attribute that is text; empty if there is none."""
 
         def get() -> str:
-            found = self._entry(_split(path))
+            found = self._object(path)
             value = None if found is None else found.attrs.get(attribute)
             return value.decode("utf-8") if isinstance(value, bytes) else str(value or "")
 
@@ -129,7 +137,7 @@ class Hdf5:
         """An attribute that is a list of texts, which long lists are cut into parts for."""
 
         def get() -> tuple[str, ...]:
-            found = self._entry(_split(path))
+            found = self._object(path)
             if found is None:
                 return ()
             values = found.attrs.get(attribute)
@@ -152,11 +160,11 @@ class Hdf5:
         return self._known[path]
 
     def _read(self, path: str) -> np.ndarray | None:
-        package, found = h5py(), self._entry(_split(path))
-        if not isinstance(found, package.Dataset):
+        package, stored = h5py(), self._entry(_split(path))
+        if not isinstance(stored, package.h5d.DatasetID):
             return None
         where = f"array {path}"
-        stored, made = found.id, found.id.get_create_plist()
+        made = stored.get_create_plist()
         layout = made.get_layout()
         if layout == package.h5d.VIRTUAL or made.get_external_count():
             raise UserError("keras: arrays must lie in the model's file", where=where)
@@ -175,8 +183,8 @@ class Hdf5:
         self.allowed -= size
         array = self._shared(stored, dtype, shape)
         if array is None:
-            array = np.asarray(found[()])
-        if array.dtype == np.uint16 and str(found.attrs.get("dtype", "")) == "bfloat16":
+            array = np.asarray(package.Dataset(stored)[()])
+        if array.dtype == np.uint16 and self.text(path, "dtype") == "bfloat16":
             array = array.view(ml_dtypes.bfloat16)
         return array
 

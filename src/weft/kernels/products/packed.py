@@ -100,9 +100,7 @@ def _encoded(task: Task) -> tuple[EncodedProduct, ...] | Refusal:
     for row in ENCODINGS:
         if task.encoding not in ("", row.name):
             continue
-        made = found_of(
-            task, parts.weight, row.fit, shape, product.dimension, bool(task.encoding)
-        )
+        made = found_of(task, parts.weight, row.fit, shape, product.dimension, bool(task.encoding))
         if isinstance(made, Refusal):
             reasons.append(made)
         elif task.exact and not (made.exact and made.in_order):
