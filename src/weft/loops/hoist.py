@@ -112,6 +112,6 @@ def hoist(kernel: Kernel, alignment: int, least: int = LEAST_BYTES) -> Hoisted:
     if not hoisting.buffers:
         return Hoisted(kernel, (), 0)
     params = (*kernel.params[:-1], *hoisting.buffers, kernel.params[-1])
-    return Hoisted(
-        replace(kernel.with_body(body), params=params), tuple(hoisting.offsets), hoisting.most
-    )
+    # Buffers have other names, nothing else changed: what was simple still is.
+    hoisted = replace(kernel, params=params, body=body)
+    return Hoisted(hoisted, tuple(hoisting.offsets), hoisting.most)
