@@ -52,10 +52,10 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> opencl.Device:
 
 @pytest.mark.parametrize("name", [name for name, samples in FAMILIES.items() if samples])
 def test_samples(name: str, device: opencl.Device) -> None:
-    samples = FAMILIES[name][:: 1 if thorough() else _OF]
+    samples = FAMILIES[name][:: 1 if thorough(name) else _OF]
     drawn = [graph_of(sample) for sample in samples]
     programs = [program_of(graph) for graph, _ in drawn]
-    optimized = thorough() or name in OPTIMIZED
+    optimized = thorough(name) or name in OPTIMIZED
     results = opencl.run(device, programs, [inputs for _, inputs in drawn], optimized)
     for sample, (graph, inputs), found in zip(samples, drawn, results, strict=True):
         with np.errstate(all="ignore"):

@@ -187,7 +187,7 @@ EACH = in_turn(
 @pytest.mark.parametrize(("family", "machine"), EACH)
 def test_alternatives(family: Callable[[Shapes], str], machine: str, tmp_path: Path) -> None:
     count = FEWER.get(family.__name__, COUNT)
-    cases = drawn(family, count if thorough() else -(-count // 3), repeatable=True)
+    cases = drawn(family, count if thorough(family.__name__) else -(-count // 3), repeatable=True)
     assert check(cases, machine, tmp_path, of=6) >= len(cases) > 0
 
 

@@ -25,7 +25,7 @@ if files.blob is not None:
     state.update(files.blob.tobytes())
 print(state.hexdigest())
 """
-SEEDS = ("0", "1", "4242") if thorough() else ("0", "4242")
+SEEDS = ("0", "1", "4242") if thorough(__name__) else ("0", "4242")
 
 
 def hashes(path: Path, target: str, flavour: str, weights: str) -> set[str]:

@@ -74,7 +74,7 @@ def test_code_for_threads_computes_the_same(name: str) -> None:
     machine = target("host")
     flags = [*host_flags(find_compiler(), flavour_named(machine.flavour)), "-ffp-contract=off"]
     results: set[bytes] = set()
-    for threads in (1, 2, 7) if thorough() else (1, 7):
+    for threads in (1, 2, 7) if thorough(__name__) else (1, 7):
         program = net_of(name).program(machine, threads=threads, exact=True)
         library = build(program, machine.flavour, flags=flags)
         results.add(library(sample(program.inputs[0]))[0].tobytes())
