@@ -71,7 +71,7 @@ def examples(count: int) -> int:
 
 
 def in_turn(
-    cases: Iterable[Sequence[Any]], others: Sequence[Any], names: Sequence[str] = ()
+    cases: Iterable[Sequence[Any]], others: Sequence[Any], names: Sequence[str] = (), every: int = 1
 ) -> list[ParameterSet]:
     """Every case with every one of the others, which take turns at not being ``thorough``.
 
@@ -79,11 +79,13 @@ def in_turn(
         cases: the first parameters of a test.
         others: its last parameter, mostly machines.
         names: of the cases in the tests' ids; pytest's own if not given.
+        every: of how many cases `make test` runs one.
     """
     found: list[ParameterSet] = []
     for turn, case in enumerate(cases):
         for place, other in enumerate(others):
-            marks = () if place == turn % len(others) else (pytest.mark.thorough,)
+            daily = turn % every == 0 and place == turn // every % len(others)
+            marks = () if daily else (pytest.mark.thorough,)
             id = f"{names[turn]}-{other}" if names else None
             found.append(pytest.param(*case, other, marks=marks, id=id))
     return found
