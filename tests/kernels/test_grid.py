@@ -180,7 +180,10 @@ COUNT = 8
 FEWER = {"square": 2, "sound": 2, "volume": 2, "attention": 4, "recurrent": 4}
 """Cases where kernels are long."""
 EACH = in_turn(
-    [(family,) for family in FAMILIES], machines(), [family.__name__ for family in FAMILIES]
+    [(family,) for family in FAMILIES],
+    machines(),
+    [family.__name__ for family in FAMILIES],
+    every=2,
 )
 
 
