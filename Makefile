@@ -7,6 +7,8 @@ PY := $(VENV)/bin/python
 PYTEST := $(PY) -m pytest
 # How many processes run tests; `make test JOBS=1` for one.
 JOBS ?= auto
+# Of how many parts of the thorough tests `make test-all` runs one, another one every day.
+PARTS ?= 1
 FUZZ_SECONDS ?= 300
 
 .PHONY: help demo test test-all check format fuzz fuzz-models grid bench peers bursts stack growth \
@@ -48,7 +50,7 @@ test: $(VENV)/.weft-test
 	$(PYTEST) -n $(JOBS) --durations=15 -m 'not thorough and not slow and not zoo' $(ARGS)
 
 test-all: $(VENV)/.weft-test
-	$(PYTEST) -n $(JOBS) --durations=30 -m 'not slow and not zoo' $(ARGS)
+	$(PYTEST) -n $(JOBS) --durations=30 --thorough-parts $(PARTS) -m 'not slow and not zoo' $(ARGS)
 
 check: $(VENV)/.weft-dev
 	$(VENV)/bin/ruff format --check .

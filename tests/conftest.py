@@ -15,17 +15,46 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from tests.turns import leave_out_thorough
+from tests.turns import header, leave_out_thorough, run_a_part, thorough
 
 ROOT = Path(__file__).parents[1]
 _DRAWING: list[ModuleType] = []
 """Modules of tests that have a generator of random numbers, ``RNG``."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--thorough-parts",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run one of N parts of the thorough tests, another one every day",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Tells tests, which are imported later, whether to try fewer examples."""
     if "not thorough" in config.option.markexpr:
         leave_out_thorough()
+    elif config.option.thorough_parts > 1:
+        run_a_part(config.option.thorough_parts)
+
+
+def pytest_report_header() -> str:
+    """Says which tests are run, so that a run can be repeated."""
+    return header()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the thorough tests whose turn it is not."""
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        late = item.get_closest_marker("thorough") and not thorough(item.nodeid)
+        (left_out if late else kept).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
 
 
 def pytest_collection_finish() -> None:

@@ -130,7 +130,7 @@ def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("name", "least", "kernels"),
-    in_turn(zip(NETWORKS, (17, 11, 8, 7), strict=True), ["plain", "fast"]),
+    in_turn(zip(NETWORKS, (17, 11, 8, 7), strict=True), ["plain", "fast"], every=2),
 )
 def test_recipes(name, least, kernels):
     net, graph = NETWORKS[name]()

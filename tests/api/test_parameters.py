@@ -18,6 +18,7 @@ import pytest
 import weft
 from tests.export.test_toolkit import make
 from tests.plan.nets import Net as Making
+from tests.turns import a_few, in_turn
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.printer import attribute_text
@@ -50,7 +51,7 @@ def weights(net: weft.Net) -> dict[str, np.ndarray]:
     return dict(net.graph.constants)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", a_few([1, 2], 1))
 def test_weights_at_run_time_give_the_bits_of_constants(threads: int) -> None:
     for seed in (1, 2):
         net = network(seed)
@@ -242,8 +243,7 @@ def test_of_replaced_weights_the_memory_of_one_is_kept() -> None:
         np.testing.assert_array_equal(made(IMAGE), net.compile(threads=1)(IMAGE))
 
 
-@pytest.mark.parametrize("flavour", ["c89", "c99"])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("threads", "flavour"), in_turn([(1,), (2,)], ["c89", "c99"]))
 def test_an_exported_network_prepares_its_weights(
     flavour: str, threads: int, tmp_path: Path
 ) -> None:

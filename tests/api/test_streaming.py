@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.rewrite.checks import graph_of
 from weft.api import Net
@@ -45,6 +46,7 @@ def test_integer_layers_are_streamed(tmp_path: Path):
     np.testing.assert_array_equal(made.golden.outputs[0].array, whole.golden.outputs[0].array)
 
 
+@pytest.mark.thorough
 def test_plans_stream_rows_too():
     net = network()
     whole = net.toolkit("generic")
@@ -64,6 +66,7 @@ def test_plans_stream_rows_too():
     np.testing.assert_array_equal(net.compile(plan=str(found.plan))(x), net.reference(x)[0])
 
 
+@pytest.mark.thorough
 def test_plans_that_fit_or_cannot_stay():
     net = network()
     plan = net.plan("generic")

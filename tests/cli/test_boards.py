@@ -12,11 +12,13 @@ import pytest
 
 from tests.cli.commands import weft
 from tests.models import tiny
+from tests.turns import a_few
 from weft.targets.boards import board, flash_bytes, ram_bytes
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
 
+@pytest.mark.thorough
 @tiny.needed
 def test_vww_fits_the_board_but_not_less_ram(tmp_path: Path) -> None:
     model = str(tiny.model("vww", "int8"))
@@ -42,6 +44,7 @@ def refusal(*arguments: str) -> dict[str, str]:
     return json.loads(done.stderr)["error"]
 
 
+@pytest.mark.thorough
 def test_rows_are_streamed_on_a_board_that_is_too_small(tmp_path: Path) -> None:
     small = ("--board", "stm32l4r5", "-o", str(tmp_path / "out"))
     done = weft("export", str(DIGITS), *small, "--ram", "7000")
@@ -58,10 +61,13 @@ def test_rows_are_streamed_on_a_board_that_is_too_small(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "rule"),
-    [
-        (("--ram", "1K"), "arena, stack, inputs and outputs must fit into 1,024 bytes of RAM"),
-        (("--flash", "16K"), "code and constants must fit into 16,384 bytes of flash"),
-    ],
+    a_few(
+        [
+            (("--ram", "1K"), "arena, stack, inputs and outputs must fit into 1,024 bytes of RAM"),
+            (("--flash", "16K"), "code and constants must fit into 16,384 bytes of flash"),
+        ],
+        1,
+    ),
 )
 def test_a_remedy_by_a_board_works(limit: tuple[str, str], rule: str, tmp_path: Path) -> None:
     told = refusal(str(DIGITS), "--target", "cortex-m4", *limit, "-o", str(tmp_path / "out"))

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.cli.commands import good, weft
+from tests.turns import a_few
 from weft import api
 from weft.api import load
 from weft.cli.show import GRAPHS, graphs
@@ -54,7 +55,7 @@ def command(text: str, model: Path, path: Path) -> list[object]:
     return [{"MODEL": model, "FILE": path}.get(word, word) for word in text.split()]
 
 
-@pytest.mark.parametrize("text", PNG_COMMANDS)
+@pytest.mark.parametrize("text", a_few(PNG_COMMANDS, 3))
 def test_every_picture_may_be_a_png(digits: Path, tmp_path: Path, text: str):
     path = tmp_path / "picture.png"
     good(*command(text, digits, path))

@@ -23,7 +23,7 @@ def test_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     trial = [*MOUNT, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
     if not shutil.which("unshare") or subprocess.run(trial, capture_output=True).returncode:
         pytest.skip("small file systems cannot be mounted here")
-    free_pages = [] if thorough() else ["0", "1", "5", "21"]
+    free_pages = [] if thorough(__name__) else ["0", "1", "5", "21"]
     command = [*MOUNT, sys.executable, "-m", "tests.cli.full_disk", str(tmp_path), *free_pages]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("\n", "", 0)

@@ -39,6 +39,7 @@ def test_files_and_the_table(digits: Path, samples: Path, tmp_path: Path):
     assert svg.read_text(encoding="utf-8").startswith("<svg")
 
 
+@pytest.mark.thorough
 def test_json(digits: Path, samples: Path, tmp_path: Path):
     out = tmp_path / "q.weft"
     result = good(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.harness import STANDARDS, STRICT, Case, check, program_of, write
+from tests.turns import a_few
 from weft.codegen.emit import emit
 from weft.codegen.flavours import FLAVOURS
 from weft.dtypes import DType
@@ -383,7 +384,7 @@ def test_given_c_is_never_cut() -> None:
 
 @pytest.mark.parametrize("sources", [1, 0])
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("flavour", a_few(FLAVOURS, 1))
 def test_compilers_warn_of_nothing(
     flavour: str, compiler: str, sources: int, tmp_path: Path
 ) -> None:

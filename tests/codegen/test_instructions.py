@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.turns import a_few, in_turn
 from weft.codegen.flavours import flavour_named
 from weft.codegen.function import kernel_function
 from weft.codegen.helpers import helper_texts
@@ -287,8 +288,9 @@ def test_row_is_short_and_sound(name: str) -> None:
     assert row.needs in MACHINES
 
 
-@pytest.mark.parametrize("flavour", ["c89", "c99", "gnu"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "flavour"), in_turn([(name,) for name in NAMES], ["c89", "c99", "gnu"], every=2)
+)
 def test_portable_body(name: str, flavour: str, tmp_path: Path) -> None:
     kernel = repeated(name)
     arrays = {each.name: drawn(each) for each in kernel.params}
@@ -312,7 +314,7 @@ def built(name: str) -> object:
     return pytest.param(name, marks=[pytest.mark.thorough] if zig else [])
 
 
-@pytest.mark.parametrize("name", [built(name) for name in ALONE])
+@pytest.mark.parametrize("name", a_few([built(name) for name in ALONE], len(ALONE) // 2))
 def test_instruction_itself(name: str, tmp_path: Path) -> None:
     row = instruction(name)
     compiler, runner = MACHINES[row.needs]

@@ -11,7 +11,7 @@ from tests.codegen import opencl
 from tests.kernels.test_samples import LOOPED, graph_of
 from tests.ops.samples import Sample
 from tests.ops.test_oracle import MODULES, assert_close
-from tests.turns import thorough
+from tests.turns import a_few, thorough
 from weft.ir.graph import Graph
 from weft.kernels.selection import implementer
 from weft.ops.evaluate import evaluate
@@ -50,12 +50,12 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> opencl.Device:
     return opencl.open_device(tmp_path_factory.mktemp("pocl"))
 
 
-@pytest.mark.parametrize("name", [name for name, samples in FAMILIES.items() if samples])
+@pytest.mark.parametrize("name", a_few([name for name, samples in FAMILIES.items() if samples], 17))
 def test_samples(name: str, device: opencl.Device) -> None:
-    samples = FAMILIES[name][:: 1 if thorough() else _OF]
+    samples = FAMILIES[name][:: 1 if thorough(name) else _OF]
     drawn = [graph_of(sample) for sample in samples]
     programs = [program_of(graph) for graph, _ in drawn]
-    optimized = thorough() or name in OPTIMIZED
+    optimized = thorough(name) or name in OPTIMIZED
     results = opencl.run(device, programs, [inputs for _, inputs in drawn], optimized)
     for sample, (graph, inputs), found in zip(samples, drawn, results, strict=True):
         with np.errstate(all="ignore"):

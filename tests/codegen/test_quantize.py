@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.harness import Case, check
+from tests.turns import a_few
 from weft.codegen import tree as c
 from weft.codegen.composite import quantized_of, saturated_of
 from weft.codegen.flavours import flavour_named
@@ -64,7 +65,7 @@ def numbers() -> np.ndarray:
     return np.pad(every, (0, -len(every) % 32))
 
 
-@pytest.mark.parametrize("level", ["", *LEVELS])
+@pytest.mark.parametrize("level", a_few(["", *LEVELS]))
 def test_same_bits_as_the_interpreter(level: str, tmp_path: Path) -> None:
     if level and (architecture() != "x86_64" or level not in cpu_flags()):
         pytest.skip(f"this machine has no {level}")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.compress.networks import assert_compiled
 from tests.compress.random_networks import networks
 from tests.rewrite.checks import assert_same, graph_of, infer, outputs_of
-from tests.turns import examples
+from tests.turns import examples, in_turn
 from weft.compress.lowrank import RECIPES, Factors, LowRankParameters, low_rank, ranks
 from weft.errors import UserError
 from weft.ir.graph import Graph
@@ -85,8 +85,9 @@ def test_the_nearest_matrix_of_a_rank() -> None:
     np.testing.assert_allclose(error, np.sqrt((values[5:] ** 2).sum()), rtol=1e-5)
 
 
-@pytest.mark.parametrize("convolution", ["channel", "spatial"])
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+@pytest.mark.parametrize(
+    ("share", "convolution"), in_turn([(0.3,), (0.5,), (0.9,)], ["channel", "spatial"])
+)
 def test_a_budget_of_macs(convolution: str, share: float) -> None:
     graph = graph_of(NET, **arrays())
     parameters = LowRankParameters(macs=share, convolution=convolution)  # type: ignore[arg-type]

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import weft
+from tests.turns import a_few
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("precision", a_few(["float32", "bfloat16", "float16"]))
 def test_toolkits_pass_their_own_tests(precision: str, tmp_path: Path):
     weft.load(DIGITS).export(tmp_path / "kit", precision=precision)
     done = subprocess.run(

@@ -14,6 +14,7 @@ import weft
 from tests.api.test_parameters import network
 from tests.api.test_streams import STATES, detector
 from tests.export.test_toolkit import make
+from tests.turns import a_few
 from weft.runtime.compiler import find_compiler, sanitizer_flags
 
 REGIONS = {"DTCM": 1 << 10, "SRAM": 1 << 16}
@@ -28,7 +29,7 @@ def section(name: str) -> str:
     return f'__attribute__((section("{name}")))'
 
 
-@pytest.mark.parametrize("case", ["blob", "threads", "parameters", "states"])
+@pytest.mark.parametrize("case", a_few(["blob", "threads", "parameters", "states"]))
 def test_the_self_test_passes(case: str, tmp_path: Path) -> None:
     if case == "states":
         net = weft.load(detector(tmp_path / "detector.onnx")).with_state(STATES)
@@ -92,6 +93,7 @@ int main(void)
     assert subprocess.run([tmp_path / "main"], check=False).returncode == 0
 
 
+@pytest.mark.thorough
 def test_a_c_library_takes_one_block_for_all_regions(tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")

@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from tests.cli.commands import bad, good
+from tests.turns import in_turn
 from weft.errors import UserError
 from weft.export import single_file
 from weft.ops.convolution import ConvAttributes
@@ -91,9 +92,14 @@ KINDS = {
     "avx512": ({"simd": "avx512"}, (*STRICT, "-march=x86-64-v4")),
     "neon": ({"simd": "neon"}, STRICT),
 }
+LONG = ("c89 inline", "sse2 unrolled", "gnu without vectors", "c89 for sse2")
+"""Kinds that take long, or that are much like others."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(each, marks=pytest.mark.thorough if each in LONG else ()) for each in KINDS],
+)
 def test_the_file_alone_gives_what_the_network_does(kind, tmp_path, image):
     options, flags = KINDS[kind]
     net = network()
@@ -112,8 +118,7 @@ def test_the_file_alone_gives_what_the_network_does(kind, tmp_path, image):
     np.testing.assert_allclose(printed(program, tmp_path / "image.f32"), found, atol=1e-6)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize(("last", "channels"), in_turn([(True,), (False,)], [1, 3], every=2))
 def test_images_are_read(channels, last, tmp_path):
     net = network(channels, last)
     bytes = np.random.default_rng(5).integers(0, 256, (9, 10, channels), dtype=np.uint8)
@@ -273,6 +278,8 @@ def test_strict_dialects_say_that_they_write_loops(tmp_path):
     assert "no vector types" not in good(*file, "--std", "c99", "--simd", "none")
 
 
+# zig builds the C library of the machine first, which takes a minute where nothing is cached.
+@pytest.mark.thorough
 def test_neon_runs_in_an_emulator(tmp_path, image):
     if find_spec("ziglang") is None:
         pytest.skip("ziglang is not installed: no compiler for aarch64")

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import weft
 from tests.api.test_streams import STATES, detector
 from tests.export.test_toolkit import make
+from tests.turns import a_few
 from weft.cli import main
 from weft.errors import UserError
 from weft.runtime.compiler import find_compiler, sanitizer_flags
@@ -25,7 +26,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> weft.Net:
 
 @pytest.mark.parametrize(
     ("flavour", "weights", "threads"),
-    [("c89", "arrays", 1), ("c99", "blob", 1), ("gnu", "blob", 2)],
+    a_few([("c89", "arrays", 1), ("c99", "blob", 1), ("gnu", "blob", 2)]),
 )
 def test_the_self_test_runs_several_times(
     net: weft.Net, flavour: str, weights: str, threads: int, tmp_path: Path

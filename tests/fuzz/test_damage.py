@@ -11,6 +11,7 @@ import sys
 import pytest
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "count",
     [20, pytest.param(1000, marks=pytest.mark.slow)],

@@ -50,7 +50,7 @@ def outer_variables(kernel: Kernel) -> list[str]:
 
 
 @pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx512"])
-@pytest.mark.parametrize("sizes", [(5, 4), (9,)])
+@pytest.mark.parametrize("sizes", [pytest.param((5, 4), marks=pytest.mark.thorough), (9,)])
 def test_all_alternatives_agree(machine: str, sizes: tuple[int, ...]):
     task = convolution(*sizes, channels=3, filters=21, machine=machine)
     found = alternatives(task)

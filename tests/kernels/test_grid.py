@@ -180,14 +180,17 @@ COUNT = 8
 FEWER = {"square": 2, "sound": 2, "volume": 2, "attention": 4, "recurrent": 4}
 """Cases where kernels are long."""
 EACH = in_turn(
-    [(family,) for family in FAMILIES], machines(), [family.__name__ for family in FAMILIES]
+    [(family,) for family in FAMILIES],
+    machines(),
+    [family.__name__ for family in FAMILIES],
+    every=2,
 )
 
 
 @pytest.mark.parametrize(("family", "machine"), EACH)
 def test_alternatives(family: Callable[[Shapes], str], machine: str, tmp_path: Path) -> None:
     count = FEWER.get(family.__name__, COUNT)
-    cases = drawn(family, count if thorough() else -(-count // 3), repeatable=True)
+    cases = drawn(family, count if thorough(family.__name__) else -(-count // 3), repeatable=True)
     assert check(cases, machine, tmp_path, of=6) >= len(cases) > 0
 
 

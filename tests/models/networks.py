@@ -19,11 +19,12 @@ def path_of(name: str) -> Path:
 def every() -> list[object]:
     """The names, as parameters of a test: absent files are skipped, larger networks are slow.
 
-    `make test` tries the digit reader and networks of integers only.
+    `make test` tries the digit reader and one network of integers only.
     """
     parameters: list[object] = ["digits"]
     for name in tiny.NAMES:
         marks = [tiny.needed, pytest.mark.slow] if name in ("ic", "vww") else [tiny.needed]
         parameters.append(pytest.param(f"{name}_float", marks=[*marks, pytest.mark.thorough]))
-        parameters.append(pytest.param(f"{name}_int8", marks=marks))
+        late = [pytest.mark.thorough] if name == "kws" else []
+        parameters.append(pytest.param(f"{name}_int8", marks=[*marks, *late]))
     return parameters

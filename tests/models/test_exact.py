@@ -31,7 +31,9 @@ HOST = ("", "none", "sse2", "avx2", "avx512")
 ALIKE = ("cortex-m7", "rv64gcv-256")
 """Targets with the instructions of one before: in thorough runs they take the quick case only."""
 QUICK = ("kws", ".tflite")
-"""What is not left to thorough runs."""
+"""What is not left to thorough runs, ..."""
+ZIG = tuple(name for name in EMULATED if not MACHINES[name].compiler)
+"""... but for these: zig builds a C library first, which takes a minute where none is cached."""
 
 KEYWORDS = tiny.FOLDER.parent / "kws_test" / "kws_mfcc_int8.npz"
 
@@ -54,12 +56,17 @@ def cases(*ways: str, both: Sequence[str] = ()) -> list[object]:
     def left(suffix: str, way: str) -> bool:
         return way in ALIKE or (suffix == ".onnx" and way not in both)
 
+    def marks(name: str, suffix: str, way: str) -> Sequence[pytest.MarkDecorator]:
+        if (name, suffix) == QUICK:
+            return [thorough] if way in (*ZIG, *ALIKE) else []
+        return [slow if left(suffix, way) else thorough]
+
     return [
         pytest.param(
             name,
             suffix,
             way,
-            marks=() if (name, suffix) == QUICK else slow if left(suffix, way) else thorough,
+            marks=marks(name, suffix, way),
             id=f"{name}{suffix}-{way or 'widest'}",
         )
         for name in tiny.NAMES

@@ -7,6 +7,7 @@ import pytest
 
 import weft
 from tests.models import tiny
+from tests.turns import a_few
 from weft.runtime.emulators import MACHINES, emulated
 
 pytestmark = tiny.needed
@@ -15,7 +16,7 @@ MOST_INSTRUCTIONS = {"ad": 46_000, "ic": 1_800_000, "kws": 610_000, "vww": 1_200
 """CMSIS-NN takes 147, 4,806, 1,782 and 6,424 thousand."""
 
 
-@pytest.mark.parametrize("name", tiny.NAMES)
+@pytest.mark.parametrize("name", a_few(tiny.NAMES))
 def test_helium_on_a_cortex_m55(name: str) -> None:
     missing = MACHINES["cortex-m55"].missing()
     if missing:

@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from tests.models import tiny
+from tests.turns import a_few
 from weft.runtime.emulators import MACHINES, emulated
 from weft.targets.find import features
 
@@ -46,7 +47,9 @@ def expected(name: str) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(session.run(None, {port: x})[0]) for x in golden)
 
 
-@pytest.mark.parametrize(("name", "layers"), [("ad", 10), ("ic", 10), ("kws", 10), ("vww", 28)])
+@pytest.mark.parametrize(
+    ("name", "layers"), a_few([("ad", 10), ("ic", 10), ("kws", 10), ("vww", 28)])
+)
 def test_recognized_layers_are_those_of_onnxruntime(name: str, layers: int) -> None:
     """Node by node the same bits as without fusion, and next to what its own fusion gives."""
     path = tiny.model(name, "int8")
@@ -66,7 +69,7 @@ def test_recognized_layers_are_those_of_onnxruntime(name: str, layers: int) -> N
         assert np.abs(wanted.astype(int) - y.astype(int)).max() <= 2
 
 
-@pytest.mark.parametrize(("name", "step"), [("ad", 3), ("ic", 8), ("kws", 5), ("vww", 1)])
+@pytest.mark.parametrize(("name", "step"), a_few([("ad", 3), ("ic", 8), ("kws", 5), ("vww", 1)]))
 def test_litert_files_have_layers_of_integers_too(name: str, step: int) -> None:
     """Where they are to round as ONNX does, they are so many steps from LiteRT's results."""
     net = weft.load(tiny.model(name, "int8").with_suffix(".tflite"), rounding="onnx")

@@ -10,6 +10,7 @@ import pytest
 import weft
 from tests.plan.nets import Net
 from tests.plan.planned import assert_planned
+from tests.turns import a_few
 from weft.ir.graph import Graph
 from weft.ops.evaluate import evaluate
 from weft.ops.expand import expand
@@ -133,7 +134,7 @@ def image_to_image(deep: int) -> tuple[Net, str]:
     return net, net.conv(y, 2)
 
 
-@pytest.mark.parametrize(("deep", "whole"), [(24, True), (600, False)])
+@pytest.mark.parametrize(("deep", "whole"), a_few([(24, True), (600, False)], 1))
 def test_layers_behind_one_of_many_weights_decide_with_it(deep: int, whole: bool):
     net, made = image_to_image(deep)
     graph = expand(net.graph(made), OPS)

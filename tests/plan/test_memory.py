@@ -64,7 +64,14 @@ def network(count: int, mean: float, seed: int) -> list[Interval]:
 
 @pytest.mark.parametrize(
     ("count", "mean", "seed"),
-    [(30, 6, 1), (30, 12, 2), (60, 10, 3), (120, 10, 4), (300, 10, 5), (1000, 20, 6)],
+    [
+        (30, 6, 1),
+        (30, 12, 2),
+        (60, 10, 3),
+        (120, 10, 4),
+        (300, 10, 5),
+        pytest.param(1000, 20, 6, marks=pytest.mark.thorough),
+    ],
 )
 def test_near_the_bound(count, mean, seed):
     intervals = network(count, mean, seed)

@@ -14,7 +14,7 @@ import weft
 from tests.api.test_parameters import IMAGE, network
 from tests.api.test_streams import STATES, detector
 from tests.plan.test_memory import interval_lists
-from tests.turns import examples
+from tests.turns import a_few, examples
 from weft.codegen.emit import emit
 from weft.errors import UserError
 from weft.plan.diff import diff
@@ -143,8 +143,14 @@ def test_one_region_is_the_arena_of_old() -> None:
         net.plan_from(text.replace("sram=5120", "sram=5056"))
 
 
-@pytest.mark.parametrize("sizes", [TWO, THREE], ids=["two", "three"])
-@pytest.mark.parametrize("case", ["winograd", "threads", "parameters", "states", "states-as-ports"])
+@pytest.mark.parametrize("sizes", a_few([TWO, THREE], 1), ids=["two", "three"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        *("winograd", "threads", "states", "states-as-ports"),
+        pytest.param("parameters", marks=pytest.mark.thorough),
+    ],
+)
 def test_interpreter_and_c_give_what_one_arena_gives(
     case: str, sizes: dict[str, int], tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from tests.kernels.winograd.test_pooling import pooled_net
 from tests.models import networks
 from tests.plan import nets
 from tests.plan.test_chain import SMALL, inverted
-from tests.turns import examples, in_turn
+from tests.turns import a_few, examples, in_turn
 from weft.api import Net
 from weft.codegen.emit import Files, emit
 from weft.errors import UserError
@@ -178,6 +178,7 @@ def test_another_kernel(net: Net, text: str) -> None:
     assert str(net.plan_from(plan)) == str(plan)
 
 
+@pytest.mark.thorough
 def test_a_kernel_that_needs_scratch_memory_gets_it() -> None:
     made = nets.Net()
     x = made.op("Relu", made.conv(made.input(1, 16, 24, 24), 32, 3))
@@ -270,7 +271,7 @@ def pooled() -> Plan:
 
 
 @pytest.mark.parametrize("change", ["op", "inputs"])
-@pytest.mark.parametrize("stage", [0, 1])
+@pytest.mark.parametrize("stage", a_few([0, 1], 1))
 @pytest.mark.parametrize("made", [bands, pooled])
 def test_a_stage_must_do_what_it_does(made: Callable[[], Plan], stage: int, change: str) -> None:
     plan = made()

@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from tests.plugins.installed import Install, install
+from tests.turns import a_few
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.text import parse
@@ -105,7 +106,7 @@ def test_a_kernel_takes_the_place_of_its_op(flavour: str) -> None:
 
 
 @pytest.mark.usefixtures("relu")
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", a_few([1, 2], 1))
 def test_an_exported_kernel(threads: int, tmp_path) -> None:
     net = weft.Net(relu_of(2, 3, 4))
     net.export(tmp_path / "out", "generic", threads=threads)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.rewrite.checks import graph_of, infer
+from tests.turns import a_few
 from weft.errors import UserError
 from weft.ir.compose import bind_symbols
 from weft.ir.graph import Graph
@@ -79,7 +80,7 @@ def error(found: QuantizedGraph, graph: Graph = GRAPH) -> float:
     return float(np.abs(outputs(found.graph) - exact).max())
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", a_few(METHODS))
 def test_every_calibration(method):
     found = quantized(calibration=method)
     # Averages of few samples cut much off.
@@ -100,15 +101,18 @@ def test_every_layer_becomes_one_of_integers():
 
 @pytest.mark.parametrize(
     ("keywords", "largest"),
-    [
-        ({"per_channel": False}, 0.03),
-        ({"per_channel": False, "equalize": True}, 0.03),
-        ({"symmetric": True}, 0.03),
-        ({"signed": False}, 0.03),
-        ({"activations": 16}, 0.012),
-        ({"integer_io": True}, None),
-        ({"weights": 5, "bias_correction": True, "weight_calibration": "mse"}, 0.15),
-    ],
+    a_few(
+        [
+            ({"per_channel": False}, 0.03),
+            ({"per_channel": False, "equalize": True}, 0.03),
+            ({"symmetric": True}, 0.03),
+            ({"signed": False}, 0.03),
+            ({"activations": 16}, 0.012),
+            ({"integer_io": True}, None),
+            ({"weights": 5, "bias_correction": True, "weight_calibration": "mse"}, 0.15),
+        ],
+        3,
+    ),
 )
 def test_schemes(keywords, largest):
     found = quantized(**keywords)

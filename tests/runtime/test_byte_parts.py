@@ -58,6 +58,7 @@ def bottleneck() -> weft.Net:
     return weft.Net(net.graph(net.op("DequantizeLinear", scores, scale, zero), total))
 
 
+@pytest.mark.thorough
 def test_threads_do_not_change_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     cutting.cut_all(monkeypatch)
     net = bottleneck()

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import weft
+from tests.turns import a_few
 from weft.cli.main import main
 from weft.errors import UserError
 from weft.runtime.emulators import MACHINES, emulated, machine_for
@@ -25,7 +26,7 @@ def need(name: str) -> None:
         pytest.skip(missing)
 
 
-@pytest.mark.parametrize("name", CORTEX_M)
+@pytest.mark.parametrize("name", a_few(CORTEX_M, 3))
 def test_digits_on_a_cortex_m(name: str) -> None:
     need(name)
     net = weft.load(DIGITS)
@@ -40,6 +41,8 @@ def test_digits_on_a_cortex_m(name: str) -> None:
     assert "digits_run" in found.counts[0]
 
 
+# zig builds the C library of the machine first, which takes a minute where nothing is cached.
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rv64gcv", "rv64gcv-256"])
 def test_digits_on_risc_v_with_vectors(name: str) -> None:
     need(name)

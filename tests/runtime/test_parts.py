@@ -17,7 +17,7 @@ from tests.models import networks, tiny
 from tests.runtime import cutting
 from tests.runtime.standalone import standalone
 from tests.runtime.test_sanitizers import DIALECTS, compiler, sample
-from tests.turns import thorough
+from tests.turns import a_few, thorough
 from weft.api import Net
 from weft.codegen.flavours import flavour_named
 from weft.codegen.fork import FORK_HELPERS
@@ -74,7 +74,7 @@ def test_code_for_threads_computes_the_same(name: str) -> None:
     machine = target("host")
     flags = [*host_flags(find_compiler(), flavour_named(machine.flavour)), "-ffp-contract=off"]
     results: set[bytes] = set()
-    for threads in (1, 2, 7) if thorough() else (1, 7):
+    for threads in (1, 2, 7) if thorough(__name__) else (1, 7):
         program = net_of(name).program(machine, threads=threads, exact=True)
         library = build(program, machine.flavour, flags=flags)
         results.add(library(sample(program.inputs[0]))[0].tobytes())
@@ -82,6 +82,7 @@ def test_code_for_threads_computes_the_same(name: str) -> None:
     assert len(results) == 1
 
 
+@pytest.mark.thorough
 @tiny.needed
 @pytest.mark.parametrize("rounding", ["onnx", "litert"])
 def test_integers_for_threads_are_the_same(rounding: str) -> None:
@@ -164,7 +165,7 @@ def test_the_interpreter_ends_while_threads_wait() -> None:
 
 
 @pytest.mark.parametrize("name", networks.every())
-@pytest.mark.parametrize("dialect", ["host", "c89"])
+@pytest.mark.parametrize("dialect", a_few(["host", "c89"], 1))
 def test_parts_do_not_race(name: str, dialect: str, tmp_path: Path) -> None:
     """The network and the pool under the thread sanitizer."""
     machine, flavour = DIALECTS[dialect]

@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from tests.plan.nets import Net
+from tests.turns import a_few
 from weft.codegen.flavours import flavour_named
 from weft.errors import InternalError
 from weft.kernels.layers import Layer, layers_of
@@ -117,7 +118,7 @@ def test_gains_must_be_worth_it() -> None:
 # --- the whole ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", a_few([1, 2], 1))
 def test_a_network_is_tuned(threads: int) -> None:
     setup, inputs = setup_of(threads)
     said: list[tuple[float, str]] = []

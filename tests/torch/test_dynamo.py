@@ -108,6 +108,7 @@ def test_tuning_is_asked_for_by_mode_or_option():
     assert not options(mode="default").tune
 
 
+@pytest.mark.thorough
 def test_a_tuned_graph_is_right(runs, monkeypatch):
     tuned = []
     build = CompiledPart.__init__

@@ -84,6 +84,7 @@ def test_an_unknown_precision_is_refused():
     )
 
 
+@pytest.mark.thorough
 def test_larger_tiles_apply_where_rounding_is_allowed():
     torch.manual_seed(0)
     convolution = nn.Conv2d(32, 32, 3, padding=1)

@@ -174,6 +174,7 @@ def test_calls_run_on_pytorchs_threads():
     agrees(module, fast, x, compiled=None)
 
 
+@pytest.mark.thorough
 @torch.no_grad()
 def test_parts_between_pytorchs_operators_run_on_its_threads():
     class Mixed(Deep):

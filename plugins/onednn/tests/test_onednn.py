@@ -204,6 +204,7 @@ def test_it_is_only_taken_by_name() -> None:
     assert usual(task).name == usual(replace(task, libraries=())).name
 
 
+@pytest.mark.thorough
 @needs_onednn
 def test_it_is_measured_beside_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))

@@ -20,6 +20,8 @@ from weft.ops.table import OPS
 pytestmark = needs_keras
 BATCH = 2
 FIRSTS = list({case.layer: case for case in reversed(CASES)}.values())
+QUICK = ("Merging", "Reshaping")
+"""Families whose layers `make test` compiles, too."""
 
 
 def randomized(model, seed: int = 0):
@@ -96,7 +98,10 @@ def test_layer_agrees_with_keras(case, tmp_path):
         assert load(saved(model, tmp_path, ".h5"), {"batch": [BATCH]}) == graph
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(each, marks=() if each in QUICK else pytest.mark.thorough) for each in FAMILIES],
+)
 def test_compiled_layers_agree_with_their_references(family, tmp_path):
     firsts = {case.layer: case for case in reversed(FAMILIES[family])}
     nets = {}

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import weft
 from tests.frontends.keras.against import compared, difference, needs_keras, random_inputs
 from tests.models.tiny import FOLDER, golden, needed
+from tests.turns import a_few
 from weft.cli import main
 from weft.frontends.keras import Session
 from weft.frontends.source import read
@@ -38,7 +39,7 @@ def test_every_layer_agrees_with_keras(name):
 
 
 @needs_keras
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", a_few(NAMES, 1))
 def test_compiled_code_agrees_with_keras_call_after_call(name):
     path = FOLDER / f"{name}.h5"
     net, session = weft.load(path), Session(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.frontends.litert import coverage
 from tests.frontends.litert.against import by_litert, by_weft, check, imported
 from tests.frontends.litert.builder import Case, inputs_of
 from tests.frontends.litert.cases import CASES
+from tests.turns import a_few
 from weft.recipes import apply
 from weft.rewrite.float_layers import float_layers
 
@@ -75,8 +77,14 @@ LEFT_IN_FLOAT = {
 }
 
 
+def _rarely(place: int) -> Sequence[pytest.MarkDecorator]:
+    if place % 24:
+        return [pytest.mark.slow]
+    return [pytest.mark.thorough] if place % 72 else []
+
+
 IN_C = [
-    pytest.param(case, marks=() if place % 24 == 0 else pytest.mark.slow, id=case.id)
+    pytest.param(case, marks=_rarely(place), id=case.id)
     for place, case in enumerate([*BYTES, *HALVES])
 ]
 
@@ -109,7 +117,7 @@ QUICK = [
 ]
 
 
-@pytest.mark.parametrize("case", QUICK)
+@pytest.mark.parametrize("case", a_few(QUICK, len(QUICK) // 3))
 def test_compiled(case: Case) -> None:
     made, inputs = imported(case.content()), inputs_of(case)
     if made.states or not made.inputs:

@@ -11,6 +11,7 @@ import pytest
 import weft
 from tests.cli.commands import good, record
 from tests.models import tiny
+from tests.turns import a_few
 from weft.frontends.litert.loading import import_file
 from weft.frontends.litert.session import Session, has_interpreter
 from weft.ops.evaluate import evaluate
@@ -111,7 +112,9 @@ def test_images_keep_their_layout(name: str, kind: str) -> None:
     assert not ops & {"Conv", "MaxPool", "AveragePool"}
 
 
-@pytest.mark.parametrize(("name", "kind"), [("ad", "int8"), ("kws", "int8"), ("kws", "float")])
+@pytest.mark.parametrize(
+    ("name", "kind"), a_few([("ad", "int8"), ("kws", "int8"), ("kws", "float")])
+)
 def test_compiled(name: str, kind: str) -> None:
     run = weft.load(file(name, kind)).compile()
     made = np.stack([run(x) for x in tiny.golden(name, kind)[0]])
@@ -120,6 +123,7 @@ def test_compiled(name: str, kind: str) -> None:
     assert difference.largest <= (0 if kind == "int8" else 5e-4)
 
 
+@pytest.mark.thorough
 @interpreted
 @pytest.mark.parametrize(
     "name",

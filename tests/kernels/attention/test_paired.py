@@ -20,6 +20,7 @@ from tests.kernels.tasks import (
     refusal,
 )
 from tests.plan.nets import Net
+from tests.turns import a_few, thorough
 from weft.api import Net as Compiled
 from weft.dtypes import DType
 from weft.kernels import nest
@@ -139,13 +140,18 @@ def results(
     return wanted, found
 
 
+def _rarely(case: str, machine: str) -> Sequence[pytest.MarkDecorator]:
+    if machine == PAIRS and case in ("no scale", "turned", "joined"):
+        return [pytest.mark.slow]
+    return [] if case == "one tile" else [pytest.mark.thorough]
+
+
 @pytest.mark.parametrize(
     ("case", "machine"),
     [
-        pytest.param(case, machine, marks=pytest.mark.slow if long else ())
+        pytest.param(case, machine, marks=_rarely(case, machine))
         for case in CASES
         for machine in (TILES, PAIRS)
-        for long in [machine == PAIRS and case in ("no scale", "turned", "joined")]
     ],
 )
 def test_values_of_chosen_keys_exactly(case: str, machine: str, tmp_path: Path) -> None:
@@ -163,7 +169,7 @@ def test_values_of_chosen_keys_exactly(case: str, machine: str, tmp_path: Path) 
         np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("machine", [TILES, PAIRS])
+@pytest.mark.parametrize("machine", a_few([TILES, PAIRS], 1))
 def test_rounded_weights_add_what_is_said(machine: str, tmp_path: Path) -> None:
     task = task_of(2, 48, 96, 32, 32, scale=0.18, machine=machine)
     wanted, found = results(task, memory_of(task), tmp_path, machine)
@@ -237,7 +243,7 @@ def across(task: Task) -> Task:
 
 
 def test_values_across_are_turned(tmp_path: Path) -> None:
-    for machine in (TILES, PAIRS):
+    for machine in (TILES, PAIRS) if thorough(__name__) else (TILES,):
         task = across(task_of(2, 20, 37, 16, 48, scale=512.0, machine=machine))
         wanted, found = results(task, chosen_keys(task), tmp_path, machine)
         for got in found:

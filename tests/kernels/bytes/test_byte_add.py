@@ -11,6 +11,7 @@ import pytest
 from tests.kernels.bytes.test_byte_dual import rounded
 from tests.kernels.integer.test_tensorized import Made, extreme, image, task_of
 from tests.kernels.tasks import computed, offers
+from tests.turns import a_few
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.bytes.dual import choice as byte_dual_choice
@@ -60,7 +61,7 @@ CASES: dict[str, tuple[Callable[[], Made], bool]] = {
 
 
 @pytest.mark.parametrize("propose", [byte_dual_choice.propose, byte_winograd.propose])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", a_few(CASES, 4))
 def test_same_bits_as_plain_loops(case: str, propose: Propose) -> None:
     make, by_rows = CASES[case]
     task = replace(task_of(make(), "dsp"), optimize="speed")

@@ -8,6 +8,7 @@ import pytest
 from tests.kernels.integer.test_tensorized import constant, extreme, number
 from tests.kernels.tasks import computed, offers, refusal, tasks_of
 from tests.plan.nets import Net
+from tests.turns import in_turn
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.bytes.vectors.columns import propose
@@ -76,8 +77,7 @@ CASES: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "machine"), in_turn([(case,) for case in CASES], [*MACHINES]))
 def test_same_bits_as_plain_loops(case: str, machine: str) -> None:
     task = depthwise(16, machine=machine, **CASES[case])  # pyright: ignore[reportArgumentType]
     offered = offers(propose, task)
@@ -91,8 +91,7 @@ def test_same_bits_as_plain_loops(case: str, machine: str) -> None:
         np.testing.assert_array_equal(computed(task, made, memory), wanted)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("channels", [3, 20, 28, 45])
+@pytest.mark.parametrize(("channels", "machine"), in_turn([(3,), (20,), (28,), (45,)], [*MACHINES]))
 def test_any_number_of_channels(channels: int, machine: str) -> None:
     task = depthwise(channels, (5, 6), (3, 3), machine, pads=(1, 1, 1, 1), kind=DType.U8)
     memory = extreme(task)

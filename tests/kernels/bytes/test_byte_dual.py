@@ -20,6 +20,7 @@ from tests.kernels.integer.test_tensorized import (
 )
 from tests.kernels.tasks import computed, offers, refusal
 from tests.plan.nets import Net
+from tests.turns import in_turn
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.bytes.dual.choice import propose
@@ -83,8 +84,9 @@ CASES: dict[str, Callable[[], Made]] = {
 }
 
 
-@pytest.mark.parametrize("optimize", ["speed", "balanced"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "optimize"), in_turn([(case,) for case in CASES], ["speed", "balanced"], every=2)
+)
 def test_same_bits_as_plain_loops(case: str, optimize: str) -> None:
     task = replace(task_of(CASES[case](), "dsp vfp"), optimize=optimize)
     memory = extreme(task)

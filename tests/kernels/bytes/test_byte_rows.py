@@ -19,6 +19,7 @@ from tests.kernels.integer.test_tensorized import (
 )
 from tests.kernels.tasks import computed, offers, refusal, tasks_of
 from tests.plan.nets import Net
+from tests.turns import in_turn
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.bytes.vectors.row_tiles_choice import propose
@@ -56,8 +57,7 @@ MORE: dict[str, Callable[[], Made]] = {
 }
 
 
-@pytest.mark.parametrize("feature", FEATURES)
-@pytest.mark.parametrize("case", MORE)
+@pytest.mark.parametrize(("case", "feature"), in_turn([(case,) for case in MORE], FEATURES))
 def test_same_bits_as_plain_loops(case: str, feature: str) -> None:
     task = task_of(MORE[case](), feature)
     offered = offers(propose, task)
@@ -87,7 +87,10 @@ def last(channels: int, size: tuple[int, int], kernel: int, filters: int, stride
     )
 
 
-@pytest.mark.parametrize("case", SHARED)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(each, marks=() if each == "rows" else pytest.mark.thorough) for each in SHARED],
+)
 def test_threads_share(case: str) -> None:
     made, loop = SHARED[case]
     (task,) = [each for each in tasks_of(*made(), machine="zen4") if reduces(each.compute.value)]

@@ -154,7 +154,7 @@ def trials(cases: list[tuple[Net, str]], machine: str) -> Iterator[tuple[Trial, 
 
 
 @pytest.mark.parametrize(
-    ("share", "machine"), in_turn([(share,) for share in range(4)], machines())
+    ("share", "machine"), in_turn([(share,) for share in range(4)], machines(), every=4)
 )
 def test_bands(share: int, machine: str, tmp_path: Path) -> None:
     cases = drawn(chain, 16, repeatable=True)[share::4]

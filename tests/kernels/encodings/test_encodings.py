@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import weft
 from tests.kernels.tasks import all_tasks_of, computed, memory_of, offers, refusal
 from tests.plan.nets import Net
-from tests.turns import examples
+from tests.turns import a_few, examples, in_turn
 from weft.codegen.flavours import FLAVOURS
 from weft.errors import UserError
 from weft.kernels.encodings.fewer_bits import FewerBits
@@ -357,7 +357,7 @@ def test_kernels_compute_with_the_codes_of_quantized_weights(
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-3)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", a_few([(form,) for form in FORMS], 1))
 def test_codes_of_quantized_weights_are_chosen_unasked(form: tuple[int, int, bool]) -> None:
     task = task_of(dense(512, 256, form=form))
     near = Memory("L1", bytes=1 << 10, bytes_per_cycle=64.0)
@@ -451,8 +451,7 @@ def encodings_of(plan: Plan) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "flavour"), in_turn([(name,) for name in NAMES], [*FLAVOURS]))
 def test_c_computes_what_the_interpreter_does(name: str, flavour: str, tmp_path: Path) -> None:
     net = mlp(75, 37, 19)
     x = np.random.default_rng(0).standard_normal((1, 75)).astype(np.float32)

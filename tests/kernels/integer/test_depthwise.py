@@ -12,6 +12,7 @@ from tests.kernels.integer.test_tensorized import CASES as DENSE
 from tests.kernels.integer.test_tensorized import Made, constant, extreme, image, number, task_of
 from tests.kernels.tasks import computed, offers, refusal
 from tests.plan.nets import Net
+from tests.turns import in_turn
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.integer import depthwise
@@ -83,9 +84,12 @@ def task_for(made: Made, machine: str) -> Task:
     return replace(task, target=replace(target(machine), features=task.target.features))
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("bytes_", [depthwise.MOST_BYTES, 300])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "bytes_", "machine"),
+    in_turn(
+        [(case, bytes_) for bytes_ in (depthwise.MOST_BYTES, 300) for case in CASES], [*MACHINES]
+    ),
+)
 def test_same_bits_as_plain_loops(
     case: str, bytes_: int, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.kernels.tasks import computed, memory_of, offers, refusal, tasks_of
 from tests.plan.nets import Net
+from tests.turns import a_few, in_turn
 from weft.codegen.composite import requantized_of
 from weft.dtypes import DType
 from weft.kernels import nest
@@ -126,8 +127,7 @@ def extreme(task: Task) -> dict[str, np.ndarray]:
     return memory
 
 
-@pytest.mark.parametrize("feature", FEATURES)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "feature"), in_turn([(case,) for case in CASES], FEATURES))
 def test_same_bits_as_plain_loops(case: str, feature: str) -> None:
     task = task_of(CASES[case](), feature)
     memory = extreme(task)
@@ -196,7 +196,7 @@ def fixed(shifts: tuple[int, int]) -> Made:
     return net, net.op("Requantize", sums, multipliers, by, zero, axis=1)
 
 
-@pytest.mark.parametrize("shifts", [(-9, -5), (-2, 2), (0, 1)])
+@pytest.mark.parametrize("shifts", a_few([(each,) for each in [(-9, -5), (-2, 2), (0, 1)]], 1))
 @pytest.mark.parametrize("name", ["zen4", "x86-avx512", "x86-avx2", "x86-sse2", "aarch64-neon"])
 def test_vectors_are_requantized_by_what_targets_have_for_it(
     name: str, shifts: tuple[int, int]

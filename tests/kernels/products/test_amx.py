@@ -15,6 +15,7 @@ from tests.kernels.batch import Trial, run
 from tests.kernels.products.test_pairs import CASES as PAIRS
 from tests.kernels.products.test_pairs import Narrow, convolution, product, task_of
 from tests.kernels.tasks import arrays_of, computed, memory_of, offers, refusal
+from tests.turns import a_few
 from weft.api import Net as Compiled
 from weft.kernels import nest
 from weft.kernels.contraction import Contraction, contraction_of
@@ -74,7 +75,7 @@ def whole_numbers(task: Task) -> dict[str, np.ndarray]:
     return memory
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", a_few(CASES))
 def test_same_sums_as_plain_loops(case: str, tmp_path: Path) -> None:
     """By the interpreter, and in C over the model of the instructions."""
     task = task_of(*CASES[case](), MACHINE)
@@ -131,7 +132,7 @@ def test_what_is_chosen(case: Case, name: str) -> None:
     assert usual(task_of(*case(), MACHINE)).name.startswith(name)
 
 
-@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("given", a_few([True, False], 1))
 def test_exported_for_processes_with_and_without_tiles(given: bool, tmp_path: Path) -> None:
     net = Narrow()
     wide = net.wide(net.image(1, 32, 14, 14))

@@ -12,6 +12,7 @@ import pytest
 from tests.kernels.batch import SANITIZERS, Trial, run
 from tests.kernels.tasks import arrays_of, computed, memory_of, offers, refusal, tasks_of
 from tests.plan.nets import Net
+from tests.turns import a_few
 from weft.api import Net as Compiled
 from weft.dtypes import DType
 from weft.kernels import nest
@@ -110,10 +111,13 @@ def task_of(net: Net, made: str, machine: str = "zen4") -> Task:
 
 @pytest.mark.parametrize(
     ("case", "machine"),
-    [
-        *((case, "zen4") for case in CASES),
-        *((case, "neoverse-v1") for case in CASES if case != "runs, strided"),
-    ],
+    a_few(
+        [
+            *((case, "zen4") for case in CASES),
+            *((case, "neoverse-v1") for case in CASES if case != "runs, strided"),
+        ],
+        10,
+    ),
 )
 def test_same_sums_as_plain_loops(case: str, machine: str) -> None:
     task = task_of(*CASES[case](), machine)
@@ -137,11 +141,16 @@ def test_same_sums_as_plain_loops(case: str, machine: str) -> None:
 
 @pytest.mark.parametrize(
     ("case", "machine"),
-    [
-        *((case, "zen4") for case in ("3x3, stored", "transformed residual", "dilated, quarter")),
-        *((case, "x86-avx2") for case in ("3x3, stored", "transformed residual")),
-        ("transformed residual", "neoverse-v1"),
-    ],
+    a_few(
+        [
+            *(
+                (case, "zen4")
+                for case in ("3x3, stored", "transformed residual", "dilated, quarter")
+            ),
+            *((case, "x86-avx2") for case in ("3x3, stored", "transformed residual")),
+            ("transformed residual", "neoverse-v1"),
+        ]
+    ),
 )
 def test_winograd_in_half_precision(case: str, machine: str) -> None:
     task = replace(task_of(*CASES[case](), machine), max_rounding=0.012)
@@ -195,7 +204,7 @@ def test_no_tiles_where_all_round_too_much() -> None:
     assert refusal(winograd_choice.propose, of_random("zen4", 0.0))
 
 
-@pytest.mark.parametrize("machine", ["zen4", "x86-avx2"])
+@pytest.mark.parametrize("machine", a_few(["zen4", "x86-avx2"], 1))
 def test_the_expected_rounding_is_what_is_measured(machine: str) -> None:
     task = of_random(machine, 0.012)
     memory = memory_of(task)
@@ -210,6 +219,7 @@ def test_the_expected_rounding_is_what_is_measured(machine: str) -> None:
         assert 0.85 * each.error < error < 1.15 * each.error
 
 
+@pytest.mark.thorough
 def test_larger_tiles_in_c_give_the_bits_of_the_interpreter(tmp_path: Path) -> None:
     """The portable C of the instruction for pairs, under sanitizers."""
     task = replace(task_of(*CASES["transformed residual"]()), max_rounding=0.012)
@@ -226,6 +236,7 @@ def test_larger_tiles_in_c_give_the_bits_of_the_interpreter(tmp_path: Path) -> N
         np.testing.assert_array_equal(got[: expected.size], expected)
 
 
+@pytest.mark.thorough
 def test_weights_at_run_time_are_packed_the_same() -> None:
     net = Net()
     x = net.op("Relu", net.conv(net.op("Relu", net.input(1, 4, 12, 12)), 32))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.kernels.tasks import assert_as_nest, found_by, tasks_of, tiled_kernel
 from tests.plan.nets import Net
 from tests.targets.made import cached
+from tests.turns import a_few
 from weft.kernels.contraction import contraction_of
 from weft.kernels.products.prefetch import following, last_lines, prefetches
 from weft.kernels.products.tiled import TileForm, form_blocks
@@ -80,7 +81,7 @@ def test_kernels_fetch_the_next_block_of_weights() -> None:
 
 
 @pytest.mark.parametrize("machine", ["x86-avx2", "x86-avx512"])
-@pytest.mark.parametrize("rows", [2, 12, 14, 25, 97, 400])
+@pytest.mark.parametrize("rows", [2, 12, 14, 25, 97, pytest.param(400, marks=pytest.mark.thorough)])
 def test_tiles_share_the_next_block_s_lines(rows: int, machine: str) -> None:
     """All are fetched, in order, also where tiles are of two sizes or more than a row has lanes."""
     net = Net()
@@ -188,7 +189,7 @@ def test_rows_that_are_added_everywhere_are_not_fetched() -> None:
     assert {each.buffer for each in hints(made.kernel)} <= {"in1"}
 
 
-@pytest.mark.parametrize("tiles", [4, 8, 16])
+@pytest.mark.parametrize("tiles", a_few([4, 8, 16], 1))
 def test_filters_of_windows_are_fetched_in_the_order_in_which_they_lie(tiles: int) -> None:
     """Each point's tiles fetch all filters of the next one, also that of another group."""
     net = Net()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.kernels.tasks import assert_as_nest, computed, memory_of, offers, refusal, tasks_of
 from tests.plan.nets import Net
+from tests.turns import a_few, in_turn
 from weft.kernels import nest
 from weft.kernels.products import tiled_choice
 from weft.kernels.products.strassen_choice import GENERATOR, generate, propose
@@ -28,8 +29,9 @@ def product(rows: int, inner: int, columns: int, machine: str = "x86-avx512") ->
     return task
 
 
-@pytest.mark.parametrize("machine", ["x86-avx512", "aarch64-neon"])
-@pytest.mark.parametrize("rows", [32, 33, 57, 61])
+@pytest.mark.parametrize(
+    ("rows", "machine"), in_turn([(32,), (33,), (57,), (61,)], ["x86-avx512", "aarch64-neon"])
+)
 def test_rows_of_any_number(rows: int, machine: str) -> None:
     task = product(rows, 128, 128, machine)
     made = generate(task)
@@ -37,6 +39,7 @@ def test_rows_of_any_number(rows: int, machine: str) -> None:
     assert_as_nest(task, made)
 
 
+@pytest.mark.thorough
 def test_layers_of_images_and_what_is_added_to_them() -> None:
     net = Net()
     image = net.op("Relu", net.conv(net.input(2, 2, 6, 7), 128, kernel=1))
@@ -50,7 +53,7 @@ def test_layers_of_images_and_what_is_added_to_them() -> None:
         assert_as_nest(task, made)
 
 
-@pytest.mark.parametrize("rows", [33, 61, 96])
+@pytest.mark.parametrize("rows", a_few([33, 61, 96], 1))
 def test_threads_share_few_tiles_and_make_the_same_bits(rows: int) -> None:
     alone = product(rows, 128, 128)
     shared, memory = replace(alone, threads=2), memory_of(alone)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.tasks import assert_as_nest, tasks_of, tiled_kernel
 from tests.plan.nets import Net
-from tests.turns import examples
+from tests.turns import a_few, examples
 from weft.dtypes import DType
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.products import microkernel
@@ -95,7 +95,7 @@ def test_convolutions(case, machine):
             assert_as_nest(task, found)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", a_few(MACHINES))
 @pytest.mark.parametrize(
     ("inputs", "outputs", "size", "attributes"),
     [

@@ -8,6 +8,7 @@ import pytest
 
 from tests.kernels.tasks import assert_as_nest, found_by, tasks_of
 from tests.plan.nets import Net
+from tests.turns import a_few
 from weft.dtypes import DType
 from weft.kernels.winograd import choice as winograd_choice
 from weft.kernels.winograd.convolution import Convolution, square_convolution
@@ -90,7 +91,9 @@ def test_images_of_one_channel_that_are_added_to_the_sum() -> None:
     assert winograd_choice.generate_by_rows(task, 4) is None
 
 
-@pytest.mark.parametrize(("size", "looped"), [(12, 0), (34, 2)])
+@pytest.mark.parametrize(
+    ("size", "looped"), [(12, 0), pytest.param(34, 2, marks=pytest.mark.thorough)]
+)
 def test_patches_that_leave_the_image_are_loops_where_they_are_few(size: int, looped: int) -> None:
     net = Net()
     made = net.conv(net.op("Relu", net.conv(net.input(1, 2, size, size), 16, kernel=1, pad=0)), 16)
@@ -165,9 +168,11 @@ def test_groups_of_channels_are_convolved_one_by_one(
     assert [found.source.shape[place] for place in found.places] == [6, 9, channels // groups]
 
 
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("batch", a_few([1, 2], 1))
 @pytest.mark.parametrize("outputs", [2, 4])
-@pytest.mark.parametrize(("channels", "made", "groups"), [(24, 36, 3), (10, 70, 2), (66, 66, 2)])
+@pytest.mark.parametrize(
+    ("channels", "made", "groups"), a_few([(24, 36, 3), (10, 70, 2), (66, 66, 2)], 1)
+)
 def test_groups_are_computed_right(
     channels: int, made: int, groups: int, outputs: int, batch: int
 ) -> None:

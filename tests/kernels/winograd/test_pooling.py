@@ -83,7 +83,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("image", "outputs", "window", "last", "least", "machine"), in_turn(CASES, MACHINES)
+    ("image", "outputs", "window", "last", "least", "machine"), in_turn(CASES, MACHINES, every=5)
 )
 def test_the_bits_of_both(
     image: tuple[int, ...],

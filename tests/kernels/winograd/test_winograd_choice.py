@@ -12,6 +12,7 @@ import pytest
 from tests.kernels.tasks import computed, found_by, memory_of, offers, refusal, tasks_of
 from tests.plan.nets import Net
 from tests.targets.made import cached
+from tests.turns import a_few, in_turn
 from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.products.tiled import usual_form
@@ -165,11 +166,16 @@ def test_threads_have_like_numbers_of_tiles(sizes: tuple[int, int, int], threads
 # --- the kernels ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx2", "x86-avx512", "zen4", "aarch64-neon"])
-@pytest.mark.parametrize("outputs", winograd_choice.OUTPUTS)
 @pytest.mark.parametrize(
-    ("channels", "made", "size", "tiles"),
-    [(3, 5, 5, 1), (4, 16, 4, 3), (5, 8, 7, 2), (2, 3, 2, 9), (12, 28, 9, 4)],
+    ("channels", "made", "size", "tiles", "outputs", "machine"),
+    in_turn(
+        [
+            (*case, outputs)
+            for outputs in winograd_choice.OUTPUTS
+            for case in [(3, 5, 5, 1), (4, 16, 4, 3), (5, 8, 7, 2), (2, 3, 2, 9), (12, 28, 9, 4)]
+        ],
+        ["x86-sse2", "x86-avx2", "x86-avx512", "zen4", "aarch64-neon"],
+    ),
 )
 def test_kernels_are_as_the_plain_loops(
     channels: int, made: int, size: int, tiles: int, outputs: int, machine: str
@@ -183,18 +189,20 @@ def test_kernels_are_as_the_plain_loops(
     np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
 
 
-@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx512"])
 @pytest.mark.parametrize(
-    ("kernel", "stride", "outputs", "size"),
-    [
-        (3, 2, 2, 9),
-        (3, 2, 4, 8),
-        (3, 2, 1, 3),
-        (5, 1, 2, 7),
-        (5, 2, 2, 11),
-        (5, 2, 4, 5),
-        (2, 1, 4, 6),
-    ],
+    ("kernel", "stride", "outputs", "size", "machine"),
+    in_turn(
+        [
+            (3, 2, 2, 9),
+            (3, 2, 4, 8),
+            (3, 2, 1, 3),
+            (5, 1, 2, 7),
+            (5, 2, 2, 11),
+            (5, 2, 4, 5),
+            (2, 1, 4, 6),
+        ],
+        ["x86-sse2", "x86-avx512"],
+    ),
 )
 def test_kernels_of_other_windows_and_strides(
     kernel: int, stride: int, outputs: int, size: int, machine: str
@@ -208,10 +216,12 @@ def test_kernels_of_other_windows_and_strides(
     np.testing.assert_allclose(computed(task, found, memory), wanted, rtol=0, atol=most)
 
 
-@pytest.mark.parametrize("machine", ["x86-sse2", "x86-avx512"])
 @pytest.mark.parametrize(
-    ("dilation", "outputs", "size", "tiles"),
-    [(2, 4, 16, 3), (2, 4, 9, 2), (2, 2, 7, 4), (3, 2, 13, 5), (3, 4, 5, 2), (4, 2, 6, 3)],
+    ("dilation", "outputs", "size", "tiles", "machine"),
+    in_turn(
+        [(2, 4, 16, 3), (2, 4, 9, 2), (2, 2, 7, 4), (3, 2, 13, 5), (3, 4, 5, 2), (4, 2, 6, 3)],
+        ["x86-sse2", "x86-avx512"],
+    ),
 )
 def test_kernels_of_dilated_windows(
     dilation: int, outputs: int, size: int, tiles: int, machine: str
@@ -289,9 +299,17 @@ def volume(
 
 @pytest.mark.parametrize(
     ("frames", "depth", "stride", "pads"),
-    [(4, 3, 1, (1, 1)), (5, 3, 2, (1, 1)), (3, 2, 1, (0, 1)), (4, 3, 1, (0, 0)), (2, 3, 1, (3, 2))],
+    a_few(
+        [
+            (4, 3, 1, (1, 1)),
+            (5, 3, 2, (1, 1)),
+            (3, 2, 1, (0, 1)),
+            (4, 3, 1, (0, 0)),
+            (2, 3, 1, (3, 2)),
+        ]
+    ),
 )
-@pytest.mark.parametrize("outputs", winograd_choice.OUTPUTS)
+@pytest.mark.parametrize("outputs", a_few(winograd_choice.OUTPUTS, 1))
 def test_windows_through_frames_sum_over_those_inside(
     frames: int, depth: int, stride: int, pads: tuple[int, int], outputs: int
 ) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import fx, nn
 from torch.utils import _pytree as pytree
 
+from tests.turns import thorough
 from weft.api.net import Net
 from weft.torch.aten.importer import Imported, import_all
 from weft.torch.capture import capture
@@ -39,10 +40,12 @@ def check(
 
     Args:
         cases: by name; all are captured as one module.
-        compiled: by compiled code, not by the ops' references.
+        compiled: by compiled code, not by the ops' references; a third of the cases in `make test`.
         rtol: relative tolerance.
         atol: absolute tolerance.
     """
+    if compiled and len(cases) > 6 and not thorough(",".join(cases)):
+        cases = {name: case for place, (name, case) in enumerate(cases.items()) if place % 3 == 0}
     inputs = {name: list(tensors) for name, (_, *tensors) in cases.items()}
     module = Cases(cases).eval()
     captured, imported = capture_for(import_all, module, (inputs,))

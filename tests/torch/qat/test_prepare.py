@@ -10,6 +10,7 @@ from torch import nn
 
 import weft
 from tests.torch.qat.nets import Residual, images, residual
+from tests.turns import a_few
 from weft.errors import UserError
 from weft.torch import prepare_qat, qat_parameters, qat_summary
 
@@ -252,7 +253,7 @@ def test_numbers_that_are_not_finite():
 
 # Dynamo's own use of functions with gradients.
 @pytest.mark.filterwarnings("ignore:.* should not be instantiated:DeprecationWarning")
-@pytest.mark.parametrize("method", ["lsq", "sat"])
+@pytest.mark.parametrize("method", a_few(["lsq", "sat"], 1))
 def test_torch_compile_takes_the_whole_of_it(method):
     made, x = prepared(method=method), images()
     other = copy.deepcopy(made)
