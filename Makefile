@@ -18,8 +18,8 @@ FUZZ_SECONDS ?= 300
 
 help:
 	@echo 'make demo        compile a trained digit reader to C and run it'
-	@echo 'make test        the tests that find most (about five minutes on two cores)'
-	@echo 'make test-all    every shape on every machine, too (about half an hour)'
+	@echo 'make test        the tests that find most (about ten minutes on two cores)'
+	@echo 'make test-all    every shape on every machine, too (half an hour to an hour)'
 	@echo 'make check       format, lint, types, layers, generated documents'
 	@echo 'make format      write the format that `make check` asks for'
 	@echo 'make node-tests  the official ONNX node and model tests through compiled C'

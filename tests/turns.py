@@ -46,7 +46,7 @@ def run_a_part(parts: int) -> None:
     The day decides which; processes that are started get that in their environment.
     """
     day = os.environ.setdefault(TURN, str(datetime.now(UTC).toordinal() % parts))
-    _run.parts, _run.turn = parts, int(day)
+    _run.parts, _run.turn = parts, int(day) % parts
 
 
 def header() -> str:
