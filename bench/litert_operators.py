@@ -80,7 +80,13 @@ def cases(dtype: str) -> Iterator[Case]:
         if dtype == "int16" and name != "MUL":
             values["potScaleInt16"] = False
         inputs = image, x(1, SIZE, SIZE, SIZE, dtype=dtype, low=-2, high=2)
-        yield Case(name, inputs, (out(*image.shape),), f"{name.capitalize()}Options", values)
+        options = f"{name.capitalize()}Options"
+        yield Case(name, inputs, (out(*image.shape),), options, values, "scales as 3 to 1")
+        if dtype == "int8":
+            # As calibration gives them: no ratio of small numbers.
+            inputs = image, x(1, SIZE, SIZE, SIZE, dtype=dtype, low=-2.03, high=1.87)
+            found = x(*image.shape, dtype=dtype, low=-6.7, high=6.1)
+            yield Case(name, inputs, (found,), options, values, "calibrated")
     for name, (options, values, (low, high), dtypes) in UNARY.items():
         if dtype in dtypes:
             given = x(*image.shape, dtype=dtype, low=low, high=high)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from weft.dtypes import DType
 from weft.ir.types import TensorType
 from weft.ir.unknown import is_known
+from weft.kernels.bytes.affine_sum import with_affine_sums
 from weft.kernels.split import split_axes
 from weft.kernels.task import LOOP_NAMES, Task
 from weft.loops.definition import Compute
@@ -94,7 +95,7 @@ def prepare(
     task = _simple(_named_apart(_drop_taps(task)))
     while (cut := split_axes(task)) is not task:
         task = _simple(cut)
-    task = _drop_dimensions(task)
+    task = with_affine_sums(_drop_dimensions(task))
     return _merge_all(task) if merge else task
 
 
