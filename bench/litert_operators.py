@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -75,18 +76,7 @@ def cases(dtype: str) -> Iterator[Case]:
     window = {"padding": 1, "strideH": 2, "strideW": 2, "filterHeight": 2, "filterWidth": 2}
     for name in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
         yield Case(name, (image,), (replace(image),), "Pool2DOptions", window)
-    for name in ("ADD", "SUB", "MUL"):
-        values: dict[str, Any] = {"fusedActivationFunction": 0}
-        if dtype == "int16" and name != "MUL":
-            values["potScaleInt16"] = False
-        inputs = image, x(1, SIZE, SIZE, SIZE, dtype=dtype, low=-2, high=2)
-        options = f"{name.capitalize()}Options"
-        yield Case(name, inputs, (out(*image.shape),), options, values, "scales as 3 to 1")
-        if dtype == "int8":
-            # As calibration gives them: no ratio of small numbers.
-            inputs = image, x(1, SIZE, SIZE, SIZE, dtype=dtype, low=-2.03, high=1.87)
-            found = x(*image.shape, dtype=dtype, low=-6.7, high=6.1)
-            yield Case(name, inputs, (found,), options, values, "calibrated")
+    yield from _of_two(dtype)
     for name, (options, values, (low, high), dtypes) in UNARY.items():
         if dtype in dtypes:
             given = x(*image.shape, dtype=dtype, low=low, high=high)
@@ -99,6 +89,25 @@ def cases(dtype: str) -> Iterator[Case]:
     result = T((32, 100), dtype, scale=scale, zero=zero)
     yield Case("SOFTMAX", (given,), (result,), "SoftmaxOptions", {"beta": 1.0})
     yield Case("MEAN", (image, const([1, 2])), (out(1, SIZE),), "ReducerOptions")
+
+
+def _of_two(dtype: str) -> Iterator[Case]:
+    """Sums and products of two images."""
+
+    def image(low: float, high: float) -> T:
+        return x(1, SIZE, SIZE, SIZE, dtype=dtype, low=low, high=high)
+
+    ranges = {
+        "scales as 3 to 2": [(-3, 3), (-2, 2), (-6, 6)],
+        "calibrated": [(-2.87, 3.14), (-2.03, 1.87), (-4.7, 4.1)],
+    }
+    for name, label in product(("ADD", "SUB", "MUL"), ranges):
+        values: dict[str, Any] = {"fusedActivationFunction": 0}
+        if dtype == "int16" and name != "MUL":
+            values["potScaleInt16"] = False
+        first, second, found = [image(*each) for each in ranges[label]]
+        options = f"{name.capitalize()}Options"
+        yield Case(name, (first, second), (found,), options, values, label)
 
 
 def _strides(stride: int) -> dict[str, int]:

@@ -14,8 +14,9 @@ between bounds that every pair gives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import product
 from math import floor, log2
 
@@ -32,8 +33,13 @@ from weft.records import dataclass
 
 _I8, _I32 = DType.I8, DType.I32
 _NUMBERS = np.arange(BYTES, dtype=np.int64) - BYTES // 2
-_NEAR = 3
-"""How far factors are looked for beside the scales."""
+_AROUND = sorted(product(range(-2, 3), repeat=2), key=lambda each: abs(each[0]) + abs(each[1]))
+"""Distances from the scales at which factors are looked for, the smallest first."""
+_PARTS = [0.0, *(sign * part * 2.0**-20 for part in (1, 2, 3, 4, 6, 8, 12, 16) for sign in (1, -1))]
+"""By which parts of themselves scales may be larger."""
+_DECIDED = 2.0**-7
+"""Distances from halves at which such factors decide: sums are below 512, or nearly so."""
+_UNBOUNDED = 1 << 40
 _MOST = (1 << 31) - 1
 
 
@@ -71,11 +77,29 @@ def _affine(value: Expr) -> Expr:
     if held is None or found is None:
         return value
     _, low, high = held
-    made = affine_sum(found, low, high)
+    (x, table_x), (y, table_y) = found.sides
+    tables = table_x.tobytes(), table_y.tobytes()
+    made = _known(*tables, found.multiplier, found.left, found.right, found.zero, low, high)
     if made is None:
         return value
-    (x, _), (y, _) = found.sides
     return _defined(made, x, y, low, high)
+
+
+@lru_cache(maxsize=256)
+def _known(
+    table_x: bytes,
+    table_y: bytes,
+    multiplier: int,
+    left: int,
+    right: int,
+    zero: int,
+    low: int,
+    high: int,
+) -> AffineSum | None:
+    """``affine_sum``, which takes a tenth of a second where there is none."""
+    byte = Const(0, _I8)
+    sides = ((byte, np.frombuffer(table_x, np.int64)), (byte, np.frombuffer(table_y, np.int64)))
+    return affine_sum(ByteSum(sides, multiplier, left, right, zero), low, high)
 
 
 def affine_sum(sum: ByteSum, low: int, high: int) -> AffineSum | None:
@@ -91,25 +115,81 @@ def affine_sum(sum: ByteSum, low: int, high: int) -> AffineSum | None:
     if shift < 1:
         return None
     wanted = np.clip(exact + sum.zero, low, high)
-    near = [round(slope * (1 << shift)) for slope in slopes]
-    for a, b in ((near[0] + i, near[1] + j) for i, j in _steps()):
-        sums = a * _NUMBERS[:, None] + b * _NUMBERS
-        for zero in (None, sum.zero):
-            c = _added(sums, wanted, (low, high), shift, zero)
-            if c is not None and _fit(sums, sums + c, sums + c + (1 << (shift - 1))):
-                return AffineSum(a, b, c, shift, zero)
+    x, y = (each.reshape(-1) for each in np.meshgrid(_NUMBERS, _NUMBERS, indexing="ij"))
+    pairs = _Pairs(x, y, wanted.reshape(-1), (low, high), shift)
+    few = pairs.at(_near_halves(sum, unit))
+    for (a, b), zero in product(_factors(slopes, shift), (None, sum.zero)):
+        if few.added(a, b, zero) is not None and (c := pairs.added(a, b, zero)) is not None:
+            made = AffineSum(a, b, c, shift, zero)
+            return made if _fits(made) else None
     return None
 
 
-def _fit(*numbers: np.ndarray) -> bool:
-    """Whether all are integers of 32 bits, and not the smallest of them."""
-    return all(int(np.abs(each).max()) <= _MOST for each in numbers)
+def _near_halves(sum: ByteSum, unit: float) -> np.ndarray:
+    """Whether each pair's sum is so near to where it is rounded up that factors decide."""
+    (_, table_x), (_, table_y) = sum.sides
+    real = (table_x[:, None] + table_y).reshape(-1) * unit + 0.5
+    return np.abs(real - np.rint(real)) < _DECIDED
 
 
-def _steps() -> Iterator[tuple[int, int]]:
-    """Distances from the scales, the smallest first."""
-    around = range(-_NEAR, _NEAR + 1)
-    yield from sorted(product(around, around), key=lambda each: abs(each[0]) + abs(each[1]))
+def _factors(slopes: Sequence[float], shift: int) -> Iterator[tuple[int, int]]:
+    """Factors near the scales, and near scales that are a little larger or smaller.
+
+    Sums of larger factors are farther from zero, as halves are rounded.
+    """
+    for part in _PARTS:
+        near = [round(slope * (1 + part) * (1 << shift)) for slope in slopes]
+        yield from ((near[0] + i, near[1] + j) for i, j in _AROUND)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Pairs of bytes, and the bytes that their sums have to become.
+
+    Attributes:
+        x, y: all first ones, and all second ones.
+        wanted: results.
+        limits: within which results are held, so that those there may come from far beyond.
+        shift: of the sums.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    wanted: np.ndarray
+    limits: tuple[int, int]
+    shift: int
+
+    def at(self, places: np.ndarray) -> _Pairs:
+        """Some of them."""
+        return replace(self, x=self.x[places], y=self.y[places], wanted=self.wanted[places])
+
+    def added(self, a: int, b: int, zero: int | None) -> int | None:
+        """What must be added to ``a * x + b * y``; ``None`` if no number is right for all.
+
+        Args:
+            a: factor of the first ones.
+            b: factor of the others.
+            zero: around which halves are rounded, if they are not rounded up.
+        """
+        places = self.wanted if zero is None else self.wanted - zero
+        low = (places << self.shift) - a * self.x - b * self.y
+        high = low + ((1 << self.shift) - 1)
+        if zero is not None:
+            half = 1 << (self.shift - 1)
+            low += (places <= 0) - half
+            high += (places < 0) - half
+        least = low[self.wanted > self.limits[0]].max(initial=-_UNBOUNDED)
+        most = high[self.wanted < self.limits[1]].min(initial=_UNBOUNDED)
+        return None if least > most else int(least + (most - least) // 2)
+
+
+def _fits(made: AffineSum) -> bool:
+    """Whether no step of it leaves 32 bits."""
+    sums = made.x * _NUMBERS[:, None] + made.y * _NUMBERS
+    half = 1 << (made.shift - 1)
+    return all(
+        int(np.abs(each).max()) <= _MOST for each in (sums, sums + made.c, sums + made.c + half)
+    )
 
 
 def _exact(sum: ByteSum) -> np.ndarray | None:
@@ -121,32 +201,6 @@ def _exact(sum: ByteSum) -> np.ndarray | None:
     scaled = (total * sum.multiplier + (1 << 30)) >> 31
     half = (1 << sum.right) >> 1
     return (scaled + half - np.minimum(half, scaled < 0)) >> sum.right
-
-
-def _added(
-    sums: np.ndarray, wanted: np.ndarray, limits: tuple[int, int], shift: int, zero: int | None
-) -> int | None:
-    """What has to be added to sums for the wanted bytes; ``None`` if no number is right for all.
-
-    Args:
-        sums: of all pairs.
-        wanted: bytes.
-        limits: within which they are held, so that those there may come from far beyond.
-        shift: of the sums.
-        zero: around which halves are rounded, if they are not rounded down.
-    """
-    places = wanted if zero is None else wanted - zero
-    low = (places << shift) - sums
-    high = low + ((1 << shift) - 1)
-    if zero is not None:
-        half = 1 << (shift - 1)
-        low += (places <= 0) - half
-        high += (places < 0) - half
-    least = low[wanted > limits[0]].max(initial=-(1 << 40))
-    most = high[wanted < limits[1]].min(initial=1 << 40)
-    if least > most:
-        return None
-    return int(np.clip((least + most) // 2, least, most))
 
 
 def _held(value: Expr) -> tuple[Expr, int, int] | None:
