@@ -1,29 +1,29 @@
-"""Sums of two bytes in fixed point by one multiplication of each byte, to the bit.
+"""Functions of two bytes as affine forms in 32 bits, to the bit.
 
-LiteRT's ADD rounds three times: two scaled bytes, and their scaled sum.  That takes three
-multiplications of 64 bits.  But there are 65,536 pairs of bytes only, so that it can be proven
-for all of them that this is the same::
+LiteRT's ADD rounds three times: two scaled bytes, and their scaled sum, which takes three
+multiplications of 64 bits.  ONNX's sums of dequantized bytes are floats, which take a thousand
+instructions where they are functions.  But there are 65,536 pairs of bytes only, so that it can be
+proven for all of them that this is the same::
 
     (a * x + b * y + c) >> s                                    held within the same limits
     (sum + 2^(s-1) + (sum >> 31)) >> s,  sum = a * x + b * y + c      plus the zero point
 
-in 32 bits.  The second form rounds halves away from zero, as LiteRT does; there are such sums
-where scales are alike.  ``a`` and ``b`` are looked for near the scales; ``c`` may be any number
-between bounds that every pair gives.
+The second form rounds halves away from zero, as LiteRT does; there are such sums where scales are
+alike.  ``a`` and ``b`` are looked for near the scales; ``c`` may be any number between bounds that
+every pair gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import product
 from math import floor, log2
 
 import numpy as np
 
 from weft.dtypes import DType
-from weft.kernels.bytes.byte_sum import BYTES, ByteSum, byte_sum
+from weft.kernels.bytes.byte_pairs import BytePairs, byte_pairs
 from weft.kernels.task import Task
 from weft.loops.definition import Compute
 from weft.loops.instruction import families
@@ -31,8 +31,7 @@ from weft.loops.nodes import Binary, Cast, Const, Expr
 from weft.loops.walk import map_expr, reduces
 from weft.records import dataclass
 
-_I8, _I32 = DType.I8, DType.I32
-_NUMBERS = np.arange(BYTES, dtype=np.int64) - BYTES // 2
+_BYTES, _I32 = (DType.I8, DType.U8), DType.I32
 _AROUND = sorted(product(range(-2, 3), repeat=2), key=lambda each: abs(each[0]) + abs(each[1]))
 """Distances from the scales at which factors are looked for, the smallest first."""
 _PARTS = [0.0, *(sign * part * 2.0**-20 for part in (1, 2, 3, 4, 6, 8, 12, 16) for sign in (1, -1))]
@@ -45,10 +44,11 @@ _MOST = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class AffineSum:
-    """Factors of two bytes, what is added, and by how much the sum is shifted.
+    """A form of the bytes ``x`` and ``y``.
 
     Attributes:
         x, y: factors; c: what is added; shift: to the right.
+        low, high: limits of results.
         zero: what is added at last where halves are rounded away from zero, else nothing.
     """
 
@@ -56,15 +56,26 @@ class AffineSum:
     y: int
     c: int
     shift: int
+    low: int
+    high: int
     zero: int | None = None
+
+    def results(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """What it gives before that is held within the limits."""
+        total = self.x * x + self.y * y + self.c
+        if self.zero is None:
+            return total >> self.shift
+        return ((total + (1 << (self.shift - 1)) + (total >> 31)) >> self.shift) + self.zero
 
 
 def with_affine_sums(task: Task) -> Task:
-    """The task with other definitions of the same bytes, where they are sums of two.
+    """The task with other definitions of the same bytes, where they are functions of two.
 
-    What follows a contraction keeps its own where the target has an instruction for it.
+    What follows a contraction keeps its own where the target has an instruction for sums.
     """
     old = task.compute.value
+    if all(buffer.dtype not in _BYTES for buffer in task.inputs):
+        return task
     if families()["add_i8"][0] in task.target.features and reduces(old):
         return task
     value = map_expr(old, _affine)
@@ -72,64 +83,51 @@ def with_affine_sums(task: Task) -> Task:
 
 
 def _affine(value: Expr) -> Expr:
-    held = _held(value)
-    found = byte_sum(held[0]) if held else None
-    if held is None or found is None:
+    if not isinstance(value, Cast) or value.dtype not in _BYTES:
         return value
-    _, low, high = held
-    (x, table_x), (y, table_y) = found.sides
-    tables = table_x.tobytes(), table_y.tobytes()
-    made = _known(*tables, found.multiplier, found.left, found.right, found.zero, low, high)
-    if made is None:
-        return value
-    return _defined(made, x, y, low, high)
+    pairs = byte_pairs(value)
+    made = affine_sum(pairs) if pairs else None
+    return value if pairs is None or made is None else _defined(made, pairs)
 
 
-@lru_cache(maxsize=256)
-def _known(
-    table_x: bytes,
-    table_y: bytes,
-    multiplier: int,
-    left: int,
-    right: int,
-    zero: int,
-    low: int,
-    high: int,
-) -> AffineSum | None:
-    """``affine_sum``, which takes a tenth of a second where there is none."""
-    byte = Const(0, _I8)
-    sides = ((byte, np.frombuffer(table_x, np.int64)), (byte, np.frombuffer(table_y, np.int64)))
-    return affine_sum(ByteSum(sides, multiplier, left, right, zero), low, high)
-
-
-def affine_sum(sum: ByteSum, low: int, high: int) -> AffineSum | None:
+def affine_sum(pairs: BytePairs) -> AffineSum | None:
     """The affine form that gives the same bytes for all pairs; ``None`` if none was found."""
-    exact = _exact(sum)
-    if exact is None:
+    results, real = pairs.results, pairs.real
+    limits = int(results.min()), int(results.max())
+    between = (results > limits[0]) & (results < limits[1])
+    if not between.any():
         return None
-    unit = sum.multiplier * 2.0 ** (sum.left - 31 - sum.right)
-    slopes = [unit * float(table[-1] - table[0]) / (BYTES - 1) for _, table in sum.sides]
-    largest = float(np.abs(exact).max()), float(np.abs(exact + sum.zero).max())
-    most = max(BYTES / 2 * float(np.abs(slopes).sum()), *largest) + 2
+    away = (results - real)[between]
+    offset = float(away.min() + away.max()) / 2
+    reach = (np.abs(slope) * np.abs(each).max() for slope, each in _scaled(pairs))
+    most = max(sum(reach), float(np.abs(real + offset).max())) + 2
     shift = min(30, floor(log2(_MOST / most)))
     if shift < 1:
         return None
-    wanted = np.clip(exact + sum.zero, low, high)
-    x, y = (each.reshape(-1) for each in np.meshgrid(_NUMBERS, _NUMBERS, indexing="ij"))
-    pairs = _Pairs(x, y, wanted.reshape(-1), (low, high), shift)
-    few = pairs.at(_near_halves(sum, unit))
-    for (a, b), zero in product(_factors(slopes, shift), (None, sum.zero)):
-        if few.added(a, b, zero) is not None and (c := pairs.added(a, b, zero)) is not None:
-            made = AffineSum(a, b, c, shift, zero)
-            return made if _fits(made) else None
+    x, y = (each.reshape(-1) for each in np.broadcast_arrays(pairs.first, pairs.second))
+    whole = _Pairs(x, y, results.reshape(-1), limits, shift)
+    place = (real + offset + 0.5).reshape(-1)
+    few = whole.at(np.abs(place - np.rint(place)) < _DECIDED)
+    for (a, b), zero in product(_factors(pairs.slopes, shift), (None, pairs.zero)):
+        if few.added(a, b, zero) is not None and (c := whole.added(a, b, zero)) is not None:
+            made = AffineSum(a, b, c, shift, *limits, zero)
+            return _within(made, pairs) if _fits(made, pairs) else None
     return None
 
 
-def _near_halves(sum: ByteSum, unit: float) -> np.ndarray:
-    """Whether each pair's sum is so near to where it is rounded up that factors decide."""
-    (_, table_x), (_, table_y) = sum.sides
-    real = (table_x[:, None] + table_y).reshape(-1) * unit + 0.5
-    return np.abs(real - np.rint(real)) < _DECIDED
+def _within(made: AffineSum, pairs: BytePairs) -> AffineSum:
+    """The same with the limits of bytes, which instructions have, where results are the same."""
+    results = made.results(pairs.first, pairs.second)
+    low, high = map(int, pairs.dtype.limits)
+    return replace(
+        made,
+        low=low if results.min() >= made.low else made.low,
+        high=high if results.max() <= made.high else made.high,
+    )
+
+
+def _scaled(pairs: BytePairs) -> Iterator[tuple[float, np.ndarray]]:
+    yield from zip(pairs.slopes, (pairs.first, pairs.second), strict=True)
 
 
 def _factors(slopes: Sequence[float], shift: int) -> Iterator[tuple[int, int]]:
@@ -183,46 +181,20 @@ class _Pairs:
         return None if least > most else int(least + (most - least) // 2)
 
 
-def _fits(made: AffineSum) -> bool:
+def _fits(made: AffineSum, pairs: BytePairs) -> bool:
     """Whether no step of it leaves 32 bits."""
-    sums = made.x * _NUMBERS[:, None] + made.y * _NUMBERS
+    sums = made.x * pairs.first + made.y * pairs.second
     half = 1 << (made.shift - 1)
-    return all(
-        int(np.abs(each).max()) <= _MOST for each in (sums, sums + made.c, sums + made.c + half)
-    )
+    parts = (made.x * pairs.first, sums, sums + made.c, sums + made.c + half)
+    return all(int(np.abs(each).max()) <= _MOST for each in parts)
 
 
-def _exact(sum: ByteSum) -> np.ndarray | None:
-    """All results, ``i64[256, 256]``, before the zero point; ``None`` if 32 bits overflow."""
-    (_, table_x), (_, table_y) = sum.sides
-    total = (table_x[:, None] + table_y) << sum.left
-    if int(np.abs(total).max()) > _MOST:
-        return None
-    scaled = (total * sum.multiplier + (1 << 30)) >> 31
-    half = (1 << sum.right) >> 1
-    return (scaled + half - np.minimum(half, scaled < 0)) >> sum.right
-
-
-def _held(value: Expr) -> tuple[Expr, int, int] | None:
-    """A byte before it is held within limits, and these."""
-    match value:
-        case Cast(DType.I8, Binary("min", Binary("max", Const(low), x), Const(high))):
-            pass
-        case Cast(DType.I8, Binary("min", Binary("max", x, Const(low)), Const(high))):
-            pass
-        case _:
-            return None
-    least, most = _I8.limits
-    return (x, int(low), int(high)) if least <= int(low) < int(high) <= most else None
-
-
-def _defined(made: AffineSum, x: Expr, y: Expr, low: int, high: int) -> Expr:
+def _defined(made: AffineSum, pairs: BytePairs) -> Expr:
     def word(value: int) -> Const:
         return Const(value, _I32)
 
-    scaled = [
-        Binary("mul", Cast(_I32, each), word(factor)) for each, factor in ((x, made.x), (y, made.y))
-    ]
+    given = ((pairs.x, made.x), (pairs.y, made.y))
+    scaled = [Binary("mul", Cast(_I32, each), word(factor)) for each, factor in given]
     sum: Expr = Binary("add", Binary("add", *scaled), word(made.c))
     if made.zero is not None:
         half, below = word(1 << (made.shift - 1)), Binary("shr", sum, word(31))
@@ -230,4 +202,5 @@ def _defined(made: AffineSum, x: Expr, y: Expr, low: int, high: int) -> Expr:
     value: Expr = Binary("shr", sum, word(made.shift))
     if made.zero:
         value = Binary("add", value, word(made.zero))
-    return Cast(_I8, Binary("min", Binary("max", word(low), value), word(high)))
+    held = Binary("min", Binary("max", word(made.low), value), word(made.high))
+    return Cast(pairs.dtype, held)
