@@ -38,6 +38,8 @@ _PARTS = [0.0, *(sign * part * 2.0**-20 for part in (1, 2, 3, 4, 6, 8, 12, 16) f
 """By which parts of themselves scales may be larger."""
 _DECIDED = 2.0**-7
 """Distances from halves at which such factors decide: sums are below 512, or nearly so."""
+_FEWER = 500
+"""Pairs near halves that are looked at first."""
 _UNBOUNDED = 1 << 40
 _MOST = (1 << 31) - 1
 
@@ -108,8 +110,12 @@ def affine_sum(pairs: BytePairs) -> AffineSum | None:
     whole = _Pairs(x, y, results.reshape(-1), limits, shift)
     place = (real + offset + 0.5).reshape(-1)
     few = whole.at(np.abs(place - np.rint(place)) < _DECIDED)
+    fewer = few.at(slice(None, None, 1 + len(few.wanted) // _FEWER))
     for (a, b), zero in product(_factors(pairs.slopes, shift), (None, pairs.zero)):
-        if few.added(a, b, zero) is not None and (c := whole.added(a, b, zero)) is not None:
+        if fewer.added(a, b, zero) is None or few.added(a, b, zero) is None:
+            continue
+        c = whole.added(a, b, zero)
+        if c is not None:
             made = AffineSum(a, b, c, shift, *limits, zero)
             return _within(made, pairs) if _fits(made, pairs) else None
     return None
@@ -157,7 +163,7 @@ class _Pairs:
     limits: tuple[int, int]
     shift: int
 
-    def at(self, places: np.ndarray) -> _Pairs:
+    def at(self, places: np.ndarray | slice) -> _Pairs:
         """Some of them."""
         return replace(self, x=self.x[places], y=self.y[places], wanted=self.wanted[places])
 
