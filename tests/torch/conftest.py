@@ -11,7 +11,7 @@ collect_ignore_glob: list[str] = []
 try:
     import torch  # noqa: F401
 except ImportError:
-    collect_ignore_glob = ["test_*.py"]
+    collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 
 
 @pytest.fixture(autouse=True)
