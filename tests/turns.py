@@ -1,6 +1,6 @@
 """Grids of cases and machines: a sample for every day, all of it where there is time.
 
-`make test` runs every case on one machine and every machine on its share of the cases; the
+`make test` runs cases, or some of them, on one machine each and every machine on its share; the
 rest is marked ``thorough``, which `make test-all` runs, too.  It also tries properties on
 fewer examples.  `make test-all PARTS=2`, which `.ci/run` uses, runs half of the thorough tests
 today and the others tomorrow.

@@ -18,7 +18,22 @@ from weft.dtypes import DType
 from weft.kernels import prepare
 from weft.kernels.bytes.affine_sum import AffineSum, affine_sum
 from weft.kernels.bytes.byte_pairs import BytePairs, byte_pairs
-from weft.loops.nodes import Binary, Cast, Const, Expr, Load, Unary
+from weft.kernels.writer import for_range
+from weft.loops.interpret import run
+from weft.loops.nodes import (
+    Access,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Kernel,
+    Load,
+    Store,
+    Unary,
+    Var,
+)
+from weft.loops.walk import map_expr
 from weft.ops.expr import mul
 
 BYTES = np.arange(-128, 128)
@@ -158,6 +173,27 @@ def test_nearly_all_scales_have_a_form(kind: str) -> None:
         pairs = pairs_of(*(made or dequantized(scales, (a, b, c), DType.I8)))
         found += affine_sum(pairs) is not None
     assert found >= 38
+
+
+@pytest.mark.parametrize("kind", ["fixed point", "floats"])
+def test_values_are_those_of_the_interpreter(kind: str) -> None:
+    scales, zeros = (0.021, 0.033, 0.047), (1, -2, 3)
+    made = litert(scales, zeros) if kind == "fixed point" else None
+    value, wanted = made or dequantized(scales, zeros, DType.I8)
+
+    def byte(node: Expr) -> Expr:
+        if not isinstance(node, Load):
+            return node
+        var = Var("i" if node.buffer == "in0" else "j")
+        return Cast(DType.I8, Binary("sub", var, Const(128, DType.I64)))
+
+    out = Buffer("out", DType.I8, (256, 256), Access.WRITE)
+    store = Store("out", (Var("i"), Var("j")), map_expr(value, byte))
+    loops = for_range("i", 256, (for_range("j", 256, (store,)),))
+    found = np.zeros((256, 256), np.int8)
+    run(Kernel("pairs", (out,), (loops,)), {"out": found})
+    np.testing.assert_array_equal(found, wanted)
+    pairs_of(value, found.astype(np.int64))
 
 
 def test_halves_are_rounded_away_from_zero() -> None:

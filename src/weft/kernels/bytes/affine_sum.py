@@ -101,8 +101,9 @@ def affine_sum(pairs: BytePairs) -> AffineSum | None:
         return None
     away = (results - real)[between]
     offset = float(away.min() + away.max()) / 2
-    reach = (np.abs(slope) * np.abs(each).max() for slope, each in _scaled(pairs))
-    most = max(sum(reach), float(np.abs(real + offset).max())) + 2
+    sides = zip(pairs.slopes, (pairs.first, pairs.second), strict=True)
+    reach = sum(abs(slope) * float(np.abs(each).max()) for slope, each in sides)
+    most = max(reach, float(np.abs(real + offset).max())) + 2
     shift = min(30, floor(log2(_MOST / most)))
     if shift < 1:
         return None
@@ -130,10 +131,6 @@ def _within(made: AffineSum, pairs: BytePairs) -> AffineSum:
         low=low if results.min() >= made.low else made.low,
         high=high if results.max() <= made.high else made.high,
     )
-
-
-def _scaled(pairs: BytePairs) -> Iterator[tuple[float, np.ndarray]]:
-    yield from zip(pairs.slopes, (pairs.first, pairs.second), strict=True)
 
 
 def _factors(slopes: Sequence[float], shift: int) -> Iterator[tuple[int, int]]:
