@@ -478,6 +478,47 @@ def test_writing_to_what_is_constant_is_our_bug() -> None:
         emit(Program(net.name, net.inputs, net.outputs, net.functions, (bad,), {}, 0))
 
 
+def steps_kernel(start: Expr, count: int, parts: int) -> Kernel:
+    """``y[p][lane] += x[p][k] * w[k][lane]``, eight vectors, for each of the parts in turn."""
+    place, steps = (Var("p"), Var("lane")), Var("k")
+    x, w = Load("x", (Var("p"), steps), F32), Load("w", (steps, Var("lane")), F32)
+
+    def tile(value: Expr, buffer: str) -> For:
+        lanes = (
+            For("lane", number(0), number(8), (Store(buffer, place, value),), LoopKind.VECTOR),
+        )
+        return For("p", number(0), number(8), lanes, LoopKind.UNROLL)
+
+    sums = Load("sums", place, F32)
+    step = tile(Binary("add", sums, Binary("mul", x, w)), "sums")
+    stop = Binary("add", start, number(count))
+    part = For("part", number(0), number(parts), (For("k", start, stop, (step,)),))
+    body = (tile(Const(0.0, F32), "sums"), part, tile(sums, "y"))
+    total = count * parts
+    params = (
+        Buffer("x", F32, (8, total)),
+        Buffer("w", F32, (total, 8)),
+        Buffer("y", F32, (8, 8), Access.WRITE),
+    )
+    return Kernel("tile", params, (Local(Buffer("sums", F32, (8, 8), Access.LOCAL), body),))
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(("count", "kept"), [(4, False), (8, True), (10, False), (12, True)])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_steps_of_a_tile_share_the_instructions_of_their_loop(
+    parts: int, count: int, kept: bool, flavour: str, tmp_path: Path
+) -> None:
+    start = Binary("mul", Var("part"), number(count))
+    random = np.random.default_rng(1)
+    x, w = random.integers(-4, 4, (2, 8 * count * parts)).astype(np.float32)
+    arrays = {"x": x.reshape(8, -1), "w": w.reshape(-1, 8)}
+    case = Case(steps_kernel(start, count, parts), arrays)
+    check([case], flavour, tmp_path, STRICT)
+    (_, text), *_ = emit(program_of([case])[0], flavour).sources
+    assert ("WEFT_STEPS for (int k" in text) == (kept and flavour == "gnu")
+
+
 def lanes_kernel(count: int) -> Kernel:
     """``y[i] += x[i]`` over some lanes of vectors, three times."""
     at: tuple[Expr, ...] = (Var("lane"),)

@@ -12,6 +12,8 @@ LANES = "WEFT_LANES"
 """What stands before a short loop over lanes that compilers are to make vectors of."""
 SUMS = "WEFT_SUMS"
 """What stands before a long loop over lanes that adds to sums in memory."""
+STEPS = "WEFT_STEPS"
+"""What stands before the loop over the steps of a register tile."""
 APART = "WEFT_APART"
 """What stands before a function that compilers are to keep apart from those that call it."""
 CACHE_LINE = 64

@@ -19,7 +19,7 @@ from weft.codegen.scope import KernelScope
 from weft.codegen.shapes import Mode, Shapes
 from weft.codegen.sharing import Sharing
 from weft.codegen.slots import Slot, place
-from weft.codegen.unrolling import unroll_hint
+from weft.codegen.unrolling import step_hint, unroll_hint
 from weft.codegen.value import INT_LIMITS, CValue, converted
 from weft.codegen.vector import Varying, VectorExpression
 from weft.loops.alike import Shared, Step
@@ -139,7 +139,7 @@ class StatementWriter:
             case Mode.VECTOR:
                 self._vectorised(loop, start.const, stop.const - start.const, block)
             case Mode.LOOP:
-                self._serial(loop, start, stop, block)
+                self._serial(loop, start, stop, extent, block)
 
     def _with_value(self, var: str, value: LinearAddress, run: Callable[[], None]) -> None:
         values = self.scope.values
@@ -174,14 +174,19 @@ class StatementWriter:
         self._vector = None
 
     def _serial(
-        self, loop: For, start: LinearAddress, stop: LinearAddress, block: BlockWriter
+        self,
+        loop: For,
+        start: LinearAddress,
+        stop: LinearAddress,
+        extent: int | None,
+        block: BlockWriter,
     ) -> None:
         first, last = value_of(start), value_of(stop)
         if any(isinstance(each, c.CMemory | c.Index) for each in c.nodes(last.node)):
             # Evaluated once, whatever the body stores.
             self._bounded(loop, first, last, block)
             return
-        self._loop(loop, first, last, block)
+        self._loop(loop, first, last, block, extent)
 
     def _bounded(self, loop: For, first: CValue, last: CValue, block: BlockWriter) -> None:
         outer = BlockWriter()
@@ -192,7 +197,14 @@ class StatementWriter:
         self._names.release(name)
         block.add(c.Braced(self._close(outer, block)))
 
-    def _loop(self, loop: For, first: CValue, last: CValue, block: BlockWriter) -> None:
+    def _loop(
+        self,
+        loop: For,
+        first: CValue,
+        last: CValue,
+        block: BlockWriter,
+        extent: int | None = None,
+    ) -> None:
         fits = first.within(INT_LIMITS) and last.within(INT_LIMITS)
         kind = "int" if fits and first.promoted == last.promoted == "int" else "int64_t"
         block.flush()
@@ -205,15 +217,17 @@ class StatementWriter:
         self.scope.loops.discard(value.node)
         stored = self._stored.pop()
         self._stored[-1] |= stored
+        hint = ""
         if self._flavour.barriers and len(stored) >= _TILE and loop.kind is LoopKind.SERIAL:
             outside = stored - set(map(c.Name, inner.names))
             if len(outside) >= _TILE and not isinstance(inner.statements[-1], c.Barrier):
+                hint = step_hint(extent, inner.statements)
                 inner.add(c.Barrier())
         if not inner.statements and not inner.pending:
             self._names.release(name)
             return
-        known = last.low == last.high and not self._flavour.vectors
-        hint = unroll_hint(loop, last.low - first.low) if known else ""
+        if last.low == last.high and not self._flavour.vectors:
+            hint = unroll_hint(loop, last.low - first.low)
         body = self._close(inner, block)
         block.add(c.CFor(kind, name, converted(first, kind), last.node, body, hint))
         block.inner.add(name)

@@ -88,7 +88,9 @@ def test_tiles_share_the_next_block_s_lines(rows: int, machine: str) -> None:
     (task,) = tasks_of(net, net.dense(net.input(rows, 34), 96))
     task = replace(task, target=cached(target(machine), (4096, 1 << 20)))
     alone = rows == 2 or (rows <= 14 and machine == "x86-avx512")
-    assert hints_of_a_step(task) == (2 if alone else 1)
+    # Where registers are few, those that 16 steps would repeat stand before the loop.
+    before = rows >= 97 and machine == "x86-avx2"
+    assert hints_of_a_step(task) == (0 if before else 2 if alone else 1)
 
 
 @pytest.mark.parametrize("size", [7, 30])

@@ -11,6 +11,7 @@ from weft.kernels.products.prefetch import last_lines
 from weft.kernels.products.register_tile import RegisterTile
 from weft.kernels.products.sum_blocks import block_size
 from weft.kernels.sliding import Slide
+from weft.kernels.tiling import FEW_REGISTERS
 from weft.kernels.writer import LANE, for_range, integer, plus, times, with_locals
 from weft.loops.definition import COMBINE
 from weft.loops.nodes import (
@@ -36,6 +37,8 @@ _FUNCTION = 10.0
 """Cycles of a function from which on its text is long."""
 _LOOPED = 4
 """Positions from which on finished values may be written by a loop."""
+_HINTS = 4
+"""Lines that are fetched at once: a core waits for some ten or twenty at a time."""
 _MANY_TERMS = 24
 """Terms from which on sums may go through memory where no border is near.
 
@@ -173,12 +176,13 @@ class Microkernel(RegisterTile):
         body: list[Stmt] = [] if len(turns) > 1 else [*self.starts()]
         done = 0
         for low, high, until in turns:
-            first, last = plus(base, done), plus(base, until)
+            first, last, most = plus(base, done), plus(base, until), until - done
             first = first if whole else Binary("max", start, first)
             if not whole or (count - 1) * size + until > extent:
-                last = Binary("min", stop, last)
+                last, most = Binary("min", stop, last), 0
             kept = self.moved("total", "acc", span=(low, high))
-            body.append(For(var, first, last, self.loops(order[1:], extents, static, {})))
+            inner = self.loops(order[1:], extents, static, {})
+            body += self.steps(For(var, first, last, inner), 0 if order[1:] else most, {})
             gathered = self.moved("acc", "acc", "total", span=(low, high))
             body.append(If(Binary("gt", part, integer(0)), gathered))
             kept += self.starts((low, high)) if len(turns) > 1 else ()
@@ -226,7 +230,44 @@ class Microkernel(RegisterTile):
         if not inner:
             return ()
         start, stop = self.limits(var, extents[var])
-        return (For(var, start, stop, inner),)
+        loop, count = For(var, start, stop, inner), 0
+        if not rest and isinstance(start, Const) and isinstance(stop, Const):
+            count = int(stop.value - start.value)
+        return self.steps(loop, count, fixed)
+
+    def steps(self, loop: For, count: int, fixed: Mapping[str, int]) -> tuple[Stmt, ...]:
+        """A loop over a tap, and before it hints that its steps would repeat.
+
+        Where registers are few, so are the instructions of a step, and each of them counts.
+
+        Args:
+            loop: the loop.
+            count: its steps if it is the innermost one and they are known, else 0.
+            fixed: taps that are decided.
+        """
+        each = self.line_steps(loop.var, fixed) if count else 1
+        lines = -(-count // each)
+        few = self.parts.task.target.registers <= FEW_REGISTERS
+        if not few or each == 1 or lines > _HINTS:
+            return (loop,)
+        hints = [stmt for stmt in loop.body if isinstance(stmt, Prefetch)]
+        found: list[Stmt] = []
+        for line in range(lines):
+            at = {loop.var: plus(loop.start, line * each)}
+            for hint in hints:
+                index = tuple(substitute(part, at) for part in hint.index)
+                found.append(Prefetch(hint.buffer, index))
+        rest = tuple(stmt for stmt in loop.body if not isinstance(stmt, Prefetch))
+        return (*found, replace(loop, body=rest))
+
+    def line_steps(self, var: str, fixed: Mapping[str, int]) -> int:
+        """How many steps along a tap give hints that lead into one line."""
+        step = self.packed_step()
+        own = self.own_lanes()
+        if not step or step[-1] != Var(var) or own >= self.line:
+            return 1
+        taps = {name: integer(tap) for name, tap in fixed.items()}
+        return self.line // own if self.shared_lines(step, taps) else 1
 
     def runs(self, var: str, extent: int) -> list[tuple[int, int]]:
         """Taps one by one where a position falls outside, in runs where none does."""
@@ -290,7 +331,7 @@ class Microkernel(RegisterTile):
             return ()
         index = self.parts.packed_index(self.number, integer(0))
         first = max(self.ahead) + 1
-        offsets = self.shared_lines(index[first:-1], taps)
+        offsets = self.shared_lines(self.packed_step(), taps)
         if offsets:
             index = (*index[:first], *(integer(0) for _ in index[first:]))
         else:
@@ -315,6 +356,17 @@ class Microkernel(RegisterTile):
         size = pairs.lane_bytes if pairs else dtype_of(self.parts.reduce.value).bytes
         return max(1, self.parts.task.target.line // size)
 
+    def packed_step(self) -> Sequence[Expr]:
+        """Where the weights of a step lie, one index for each loop; nothing without hints."""
+        if not self.ahead:
+            return ()
+        return self.parts.packed_index(self.number, integer(0))[max(self.ahead) + 1 : -1]
+
+    def own_lanes(self) -> int:
+        """Lanes of a step that this turn fetches where tiles share a block's next weights."""
+        own = -(-self.block.width // self.share[1])
+        return own if own < self.line else -(-own // self.line) * self.line
+
     def shared_lines(self, step: Sequence[Expr], taps: Mapping[str, Expr]) -> list[Expr]:
         """What this turn fetches at a step, as offsets from the first of the weights.
 
@@ -330,9 +382,7 @@ class Microkernel(RegisterTile):
             Nothing where a tile fetches all of them, line for line.
         """
         assert self.parts.reduce is not None
-        (turn, turns), width = self.share, self.block.width
-        own = -(-width // turns)
-        own = own if own < self.line else -(-own // self.line) * self.line
+        (turn, turns), width, own = self.share, self.block.width, self.own_lanes()
         extents = {axis.var: axis.extent for axis in self.parts.reduce.axes}
         loops = [part.name for part in step if isinstance(part, Var) and part.name in extents]
         # Where the innermost loop is written out, neighbouring steps would fetch the same line.
