@@ -140,7 +140,7 @@ static void weft_fetch(const void *memory, int bytes)
 // register at each step.
 /* Four steps of a tile share the instructions of the loop, where 16 registers keep tiles small. */
 #if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__) && !defined(__OPTIMIZE_SIZE__) \
-        && defined(__AVX__) && !defined(__AVX512VL__)
+        && defined(__SSE2__) && !defined(__AVX512VL__)
 #define WEFT_STEPS _Pragma("GCC unroll 4")
 #else
 #define WEFT_STEPS
