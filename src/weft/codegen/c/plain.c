@@ -136,8 +136,8 @@ static void weft_fetch(const void *memory, int bytes)
 
 //@ WEFT_STEPS
 // A product of 197x768x3072 on two threads of a Zen 3, whose cores have other users, too: 1.08 to
-// 1.14 times as fast (gcc 12).  Statements that are written out four times instead spill: gcc gives every sum another
-// register at each step.
+// 1.14 times as fast (gcc 12).  Statements that are written out four times instead spill: gcc gives
+// every sum another register at each step.
 /* Four steps of a tile share the instructions of the loop, where 16 registers keep tiles small. */
 #if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__) && !defined(__OPTIMIZE_SIZE__) \
         && defined(__SSE2__) && !defined(__AVX512VL__)
