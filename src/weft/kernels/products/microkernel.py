@@ -38,7 +38,7 @@ _FUNCTION = 10.0
 _LOOPED = 4
 """Positions from which on finished values may be written by a loop."""
 _HINTS = 4
-"""Lines that are fetched at once: a core waits for some ten or twenty at a time."""
+"""Lines at most that hints before a loop fetch, one right after another."""
 _MANY_TERMS = 24
 """Terms from which on sums may go through memory where no border is near.
 
@@ -245,10 +245,11 @@ class Microkernel(RegisterTile):
             count: its steps if it is the innermost one and they are known, else 0.
             fixed: taps that are decided.
         """
-        each = self.line_steps(loop.var, fixed) if count else 1
+        if not count or self.parts.task.target.registers > FEW_REGISTERS:
+            return (loop,)
+        each = self.line_steps(loop.var, fixed)
         lines = -(-count // each)
-        few = self.parts.task.target.registers <= FEW_REGISTERS
-        if not few or each == 1 or lines > _HINTS:
+        if each == 1 or lines > _HINTS:
             return (loop,)
         hints = [stmt for stmt in loop.body if isinstance(stmt, Prefetch)]
         found: list[Stmt] = []
@@ -329,10 +330,10 @@ class Microkernel(RegisterTile):
         """Hints for the weights that come after those of this tile, as far into them."""
         if not self.ahead:
             return ()
-        index = self.parts.packed_index(self.number, integer(0))
-        first = max(self.ahead) + 1
-        offsets = self.shared_lines(self.packed_step(), taps)
+        index, step = self.parts.packed_index(self.number, integer(0)), self.packed_step()
+        offsets = self.shared_lines(step, taps)
         if offsets:
+            first = max(self.ahead) + 1
             index = (*index[:first], *(integer(0) for _ in index[first:]))
         else:
             starts = (offset // self.line * self.line for _, offset, _ in self.block.pieces())
