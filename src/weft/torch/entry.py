@@ -14,6 +14,7 @@ from weft.runtime.memory import RunMemory
 from weft.runtime.native import MOST_ARGUMENTS
 from weft.torch.native import Entry, Leaf, integers, pointers
 from weft.torch.native.openmp import openmp_team
+from weft.torch.native.outputs import output_words
 
 _MOST_ARENAS = 1024
 # DLPack's codes of types.
@@ -69,7 +70,7 @@ class CallEntry:
 
         Args:
             library: the code.
-            outputs: tensors like the outputs.
+            outputs: tensors like the outputs, contiguous.
             reads: by input, the place of its tensor among the leaves.
             gives: by result, the place among the outputs; ``None`` for a constant.
             constants: the results that are no outputs, at their places.
@@ -80,7 +81,8 @@ class CallEntry:
         table.give_count, table.arena_most = len(gives), _MOST_ARENAS
         table.arena_bytes = library.built.arena_bytes
         self._array("reads", integers(reads))
-        self._array("outputs", pointers(self._keep(list(outputs))))
+        words = [word for output in outputs for word in output_words(output)]
+        self._array("outputs", pointers(self._keep(words)))
         self._array("gives", integers([-1 if place is None else place for place in gives]))
         self._array("constants", pointers(self._keep(list(constants))))
         self._array("arenas", (ctypes.c_void_p * _MOST_ARENAS)())

@@ -30,6 +30,7 @@ from torch.autograd import forward_ad
 from weft.errors import WeftError
 from weft.runtime.native import build_native, usable
 from weft.torch.native.calibration import LAYOUT, Offsets, offsets
+from weft.torch.native.outputs import new_output, output_words
 
 functorch: Any = vars(torch._C)["_functorch"]
 MISS = object()
@@ -53,11 +54,9 @@ class Torch(Structure):
         ("quiet", c_void_p),
         ("quiet_results", c_void_p),
         ("quiet_count", c_int64),
-        *(
-            (name, c_void_p)
-            for name in "forward_ad level_name no_level is_neg empty_like requires_grad "
-            "version_name yes no miss".split()
-        ),
+        *((name, c_void_p) for name in "forward_ad level_name no_level is_neg new_output".split()),
+        ("output_words", c_int64),
+        *((name, c_void_p) for name in "requires_grad version_name yes no miss".split()),
     )
 
 
@@ -232,6 +231,7 @@ class Native:
             api=_exchange_api(),
             at=offsets(),
             quiet_count=len(asked),
+            output_words=len(output_words(torch.empty(()))),
             forward_ad=id(forward_ad.__dict__),
         )
         for name, value in {
@@ -242,7 +242,7 @@ class Native:
             "level_name": "_current_level",
             "no_level": -1,
             "is_neg": torch.Tensor.is_neg,
-            "empty_like": torch.empty_like,
+            "new_output": new_output(),
             "requires_grad": "requires_grad",
             "version_name": "_version",
             "yes": True,

@@ -297,8 +297,10 @@ static int make_outputs(const weft_torch *torch, const weft_entry *entry, PyObje
 {
     int64_t i;
     for (i = 0; i < entry->output_count; ++i) {
+        PyObject *const *const words = &entry->outputs[i * torch->output_words];
         DLTensor view;
-        outputs[i] = PyObject_Vectorcall(torch->empty_like, &entry->outputs[i], 1, NULL);
+        outputs[i]
+            = PyObject_Vectorcall(torch->new_output, words, (size_t)torch->output_words, NULL);
         if (outputs[i] == NULL
             || torch->api->dltensor_from_py_object_no_sync(outputs[i], &view) != 0) {
             return 0;

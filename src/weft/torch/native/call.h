@@ -32,7 +32,8 @@ typedef struct weft_torch {
     PyObject *level_name;
     PyObject *no_level;
     PyObject *is_neg;
-    PyObject *empty_like;
+    PyObject *new_output; /* makes a tensor of output_words arguments */
+    int64_t output_words;
     PyObject *requires_grad;
     PyObject *version_name;
     PyObject *yes;
@@ -119,7 +120,7 @@ typedef struct weft_entry {
     PyObject *instead; /* called with the leaves where it is more than one run; or a null pointer */
     int64_t *reads; /* the leaves that the run function takes */
     int64_t read_count;
-    PyObject *const *outputs; /* tensors like the outputs */
+    PyObject *const *outputs; /* output_words arguments for each */
     int64_t output_count;
     const int64_t *gives; /* for each result, the output, or -1 for a constant */
     PyObject *const *constants;
