@@ -53,6 +53,12 @@ MOST_TILES = 256
 
 MANY_GROUPS = 4
 """Groups of positions from which on the caches are too small for all of them."""
+FROM_MEMORY = 2
+"""Bytes of positions that come in the time of one of weights.
+
+Another layer has just written the positions, so a shared cache has them; weights come from
+memory, for each group anew where they are many.
+"""
 FEW_TILES = 8
 """Tiles of two sizes that are one loop, for threads to share; those with weights always are."""
 
@@ -446,7 +452,8 @@ def row_group(parts: Contraction, positions: int, vectors: int) -> int:
     blocks = parts.lane_extent / (vectors * lane_count(parts))
     weights = row * parts.lane_extent * tile.extent / group
     several = tile.extent >= MANY_GROUPS * group and not parts.tile_guards
-    return group if several and blocks > 1 and weights < row * tile.extent * blocks else 0
+    pays = FROM_MEMORY * weights < row * tile.extent * blocks
+    return group if several and blocks > 1 and pays else 0
 
 
 def fetches_ahead(parts: Contraction, vectors: int) -> bool:
