@@ -531,15 +531,16 @@ def lanes_kernel(count: int) -> Kernel:
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize(("count", "kept"), [(4, False), (8, True), (16, True), (32, False)])
+@pytest.mark.parametrize(("count", "hint"), [(4, "FOUR"), (8, "LANES"), (16, "LANES"), (32, "")])
 def test_short_loops_over_lanes_wait_for_the_vectorizer(
-    count: int, kept: bool, flavour: str, tmp_path: Path
+    count: int, hint: str, flavour: str, tmp_path: Path
 ) -> None:
     case = Case(lanes_kernel(count), {"x": np.arange(count, dtype=np.float32)})
     check([case], flavour, tmp_path, STRICT)
     (_, text), *_ = emit(program_of([case])[0], flavour).sources
-    marked = "WEFT_LANES for (" in text
-    assert marked == (kept and flavour != "gnu")
-    assert ("#define WEFT_LANES _Pragma" in text) == marked
+    for name in ("FOUR", "LANES"):
+        marked = f"WEFT_{name} for (" in text
+        assert marked == (name == hint and flavour != "gnu")
+        assert (f"#define WEFT_{name} _Pragma" in text) == marked
     # Longer ones stay loops, which machines without vectors unroll in part.
     assert ("WEFT_SUMS for (" in text) == (count > 16 and flavour != "gnu")

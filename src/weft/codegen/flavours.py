@@ -10,12 +10,16 @@ from weft.records import dataclass
 
 LANES = "WEFT_LANES"
 """What stands before a short loop over lanes that compilers are to make vectors of."""
+FOUR = "WEFT_FOUR"
+"""The same before a loop over four lanes."""
 SUMS = "WEFT_SUMS"
 """What stands before a long loop over lanes that adds to sums in memory."""
 STEPS = "WEFT_STEPS"
 """What stands before the loop over the steps of a register tile."""
 APART = "WEFT_APART"
 """What stands before a function that compilers are to keep apart from those that call it."""
+MACROS = frozenset({LANES, FOUR, SUMS, STEPS, APART})
+"""Helpers that are no functions."""
 CACHE_LINE = 64
 
 

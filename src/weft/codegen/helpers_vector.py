@@ -11,6 +11,7 @@ from weft.codegen.helpers_half import converted_half, rounded_half
 from weft.codegen.helpers_lookup import lookup, table16
 from weft.codegen.helpers_widen import widened
 from weft.codegen.naming import STORAGE
+from weft.codegen.unrolling import lane_hint
 from weft.dtypes import DType
 from weft.loops.nodes import FUNCTIONS
 from weft.loops.python_arithmetic import HALVES
@@ -18,13 +19,14 @@ from weft.loops.python_arithmetic import HALVES
 _MASKS = {8: "i64", 4: "i32", 2: "i16", 1: "i8"}
 
 _EXTREME_CALLS = {
-    "v16f32": "__builtin_ia32_{op}ps512_mask(rhs, lhs, rhs, -1, 4)",
-    "v8f32": "__builtin_ia32_{op}ps256(rhs, lhs)",
-    "v4f32": "__builtin_ia32_{op}ps(rhs, lhs)",
-    "v8f64": "__builtin_ia32_{op}pd512_mask(rhs, lhs, rhs, -1, 4)",
-    "v4f64": "__builtin_ia32_{op}pd256(rhs, lhs)",
-    "v2f64": "__builtin_ia32_{op}pd(rhs, lhs)",
+    "v16f32": ("AVX512VL", "{op}ps512_mask(rhs, lhs, rhs, -1, 4)"),
+    "v8f32": ("AVX", "{op}ps256(rhs, lhs)"),
+    "v4f32": ("SSE", "{op}ps(rhs, lhs)"),
+    "v8f64": ("AVX512VL", "{op}pd512_mask(rhs, lhs, rhs, -1, 4)"),
+    "v4f64": ("AVX", "{op}pd256(rhs, lhs)"),
+    "v2f64": ("SSE2", "{op}pd(rhs, lhs)"),
 }
+"""By vectors what gcc must have for a builtin function of them, and its call."""
 
 LANE_CALLS = FUNCTIONS | frozenset("floor ceil trunc".split())
 """Functions of one operand that are computed lane by lane."""
@@ -109,6 +111,7 @@ def vector_helper(name: str) -> str | None:
         "M": f"v{lanes}{_MASKS[dtype.bytes]}",
         "U": f"v{lanes}u{dtype.bytes * 8}",
         "L": str(lanes),
+        "kept": _kept(lanes),
         "op": op,
     }
     if dtype is DType.F32 and (text := _function(op, lanes, words)):
@@ -168,13 +171,20 @@ def _function(op: str, lanes: int, words: dict[str, str]) -> str | None:
     return helper_text("math", f"{kind}_$V", **words)
 
 
+def _kept(lanes: int) -> str:
+    """What stands before a loop over so many lanes."""
+    hint = lane_hint(lanes)
+    return f"{hint} " if hint else ""
+
+
 def _extreme(op: str, words: dict[str, str]) -> str | None:
     left, right, word = ("lhs", "rhs", "larger") if op == "max" else ("rhs", "lhs", "smaller")
-    call = _EXTREME_CALLS.get(words["V"], "").format(op=op)
-    builtin = helper_text("vector", "builtin", call=call) if call else ""
-    return helper_text(
-        "vector", "extreme", **words, left=left, right=right, word=word, builtin=builtin
-    )
+    needs, call = _EXTREME_CALLS.get(words["V"], ("", ""))
+    call = f"__builtin_ia32_{call.format(op=op)}"
+    words = {**words, "left": left, "right": right, "word": word}
+    builtin = helper_text("vector", "builtin", needs=f"defined(__{needs}__)", call=call)
+    words["builtin"] = builtin if needs else ""
+    return helper_text("vector", "extreme", **words)
 
 
 def _of_lane(op: str, dtype: DType) -> tuple[str, int]:
@@ -200,7 +210,7 @@ def _conversion(op: str, lanes: int, element: str) -> str | None:
     narrow = DType(other)
     vector = f"v{lanes}{element}"
     packed = f"v{lanes}{'u16' if narrow.is_float else narrow.value}"
-    words = {"L": str(lanes), "V": vector, "R": packed, "op": op}
+    words = {"L": str(lanes), "kept": _kept(lanes), "V": vector, "R": packed, "op": op}
     if narrow in HALVES and element == "f32":
         return converted_half(verb, narrow, lanes)
     if verb == "saturate" and element == "f32" and narrow.bytes < 4:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from weft.codegen.flavours import APART, LANES, STEPS, SUMS, Dialect
+from weft.codegen.flavours import MACROS, Dialect
 from weft.codegen.fork import ForkTask
 from weft.codegen.helpers import assembly_stack, helper_uses
 from weft.codegen.naming import MATH
@@ -118,7 +118,7 @@ def call_graph(
     found: dict[str, Called] = {}
 
     def helpers(uses: Uses) -> tuple[str, ...]:
-        called = tuple(name for name in uses.helpers if name not in (APART, LANES, STEPS, SUMS))
+        called = tuple(name for name in uses.helpers if name not in MACROS)
         for name in called:
             if name not in found:
                 own, taken = helper_uses(name, flavour), assembly_stack(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.codegen import tree as c
-from weft.codegen.flavours import LANES, STEPS, SUMS
+from weft.codegen.flavours import FOUR, LANES, STEPS, SUMS
 from weft.loops.nodes import For, LoopKind, Store
 from weft.loops.statements import walk_stmts
 from weft.loops.walk import loads
@@ -23,8 +23,17 @@ def unroll_hint(loop: For, lanes: int) -> str:
         return ""
     if lanes > _UNROLLED_EARLY:
         return SUMS if _accumulates(loop) else ""
-    # Compilers would unroll it before they look for vectors.
-    return LANES if lanes > _UNROLLED_LAST else ""
+    return lane_hint(lanes)
+
+
+def lane_hint(lanes: int) -> str:
+    """The macro before a loop over so many lanes that is to become one of vectors, if any.
+
+    Compilers would unroll it before they look for vectors.
+    """
+    if lanes == _UNROLLED_LAST:
+        return FOUR
+    return LANES if _UNROLLED_LAST < lanes <= _UNROLLED_EARLY else ""
 
 
 def step_hint(extent: int | None, statements: Sequence[c.Statement]) -> str:

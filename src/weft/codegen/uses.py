@@ -7,6 +7,7 @@ from itertools import pairwise
 from string import punctuation
 from typing import NamedTuple
 
+from weft.codegen.flavours import MACROS
 from weft.codegen.naming import MATH
 
 _BLANKS = str.maketrans({**dict.fromkeys(punctuation.replace("_", ""), " "), "(": " ( "})
@@ -45,11 +46,11 @@ def words(text: str) -> frozenset[str]:
 
 
 def called_helpers(text: str) -> tuple[str, ...]:
-    """The helpers that C given as text calls, in order; one is a set of unions, not a function."""
+    """The helpers that C given as text calls, in order; a set of unions and macros count, too."""
     found = (
         word
         for word, after in _pairs(text)
-        if word == "weft_bits" or (after == "(" and word.startswith("weft_"))
+        if word == "weft_bits" or word in MACROS or (after == "(" and word.startswith("weft_"))
     )
     return tuple(dict.fromkeys(found))
 

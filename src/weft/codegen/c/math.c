@@ -302,7 +302,7 @@ static $V weft_${op}_$V($V x)
     cosine = cosine * (square * square) - square * 0.5f + 1.0f;
     result = ($V)((($M)cosine & odd) | (($M)sine & ~odd));
     result = ($V)(($M)result ^ (($M)(($U)quarter << 30) & minus)$sign);
-    for (lane = 0; lane < $L; ++lane) {
+    ${kept}for (lane = 0; lane < $L; ++lane) {
         any |= far[lane];
     }
     if (any != 0) {

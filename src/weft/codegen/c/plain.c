@@ -124,6 +124,17 @@ static void weft_fetch(const void *memory, int bytes)
 #define WEFT_LANES
 #endif
 
+//@ WEFT_FOUR
+// C89 of small networks takes 0.4 to 0.7 of the time (gcc 12 -O3, AVX2); -O2 unrolls none of them.
+/* gcc -O3 unrolls loops of four steps before it looks for vectors, and then finds few.  Where
+   vectors hold four floats, this keeps such a loop until it is one. */
+#if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__) && !defined(__OPTIMIZE_SIZE__) \
+        && (defined(__SSE2__) || defined(__ARM_NEON) || defined(__ALTIVEC__))
+#define WEFT_FOUR _Pragma("GCC unroll 1")
+#else
+#define WEFT_FOUR
+#endif
+
 //@ WEFT_SUMS
 // By gcc 12 -O2, a fifth fewer instructions of a keyword spotter on a Cortex-M4.
 /* Where no vectors shorten a loop over many sums, this unrolls it. */
