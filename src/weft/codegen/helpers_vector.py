@@ -30,6 +30,8 @@ _EXTREME_CALLS = {
 
 LANE_CALLS = FUNCTIONS | frozenset("floor ceil trunc".split())
 """Functions of one operand that are computed lane by lane."""
+_INSTRUCTIONS = frozenset("sqrt floor ceil trunc".split())
+"""Those that processors have instructions on vectors for."""
 
 _TWO_PARTS = {"fraction": " - power * 2.12194440e-4f", "factor": "", "whole": " * 0.693359375f"}
 _KINDS: dict[str, tuple[str, dict[str, str]]] = {
@@ -201,7 +203,10 @@ def _by_lanes(function: str, operands: int, vector: str, words: dict[str, str]) 
     names = ("lhs", "rhs")[:operands] if operands > 1 else ("x",)
     arguments = ", ".join(f"{vector} {name}" for name in names)
     call = f"{function}({', '.join(f'{name}[lane]' for name in names)})"
-    return helper_text("vector", "lanes", **words, arguments=arguments, call=call)
+    # Other functions have branches or are called, each lane by itself.
+    kept = words["kept"] if function.removesuffix("f") in _INSTRUCTIONS else ""
+    words = {**words, "kept": kept, "arguments": arguments, "call": call}
+    return helper_text("vector", "lanes", **words)
 
 
 def _conversion(op: str, lanes: int, element: str) -> str | None:
@@ -210,7 +215,7 @@ def _conversion(op: str, lanes: int, element: str) -> str | None:
     narrow = DType(other)
     vector = f"v{lanes}{element}"
     packed = f"v{lanes}{'u16' if narrow.is_float else narrow.value}"
-    words = {"L": str(lanes), "kept": _kept(lanes), "V": vector, "R": packed, "op": op}
+    words = {"L": str(lanes), "kept": "", "V": vector, "R": packed, "op": op}
     if narrow in HALVES and element == "f32":
         return converted_half(verb, narrow, lanes)
     if verb == "saturate" and element == "f32" and narrow.bytes < 4:
