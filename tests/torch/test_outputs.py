@@ -1,6 +1,7 @@
 """Results of calls in C are tensors like any other, however they are made."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -58,7 +59,7 @@ def test_calls_give_what_the_module_gives():
 
 
 def test_functions_that_make_something_else_are_not_used(monkeypatch: pytest.MonkeyPatch):
-    guards = torch._C._dynamo.guards
+    guards: Any = vars(torch._C)["_dynamo"].guards
 
     def meta(sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty_strided(sizes, strides, dtype=dtype, device="meta")

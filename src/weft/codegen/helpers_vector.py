@@ -183,10 +183,9 @@ def _extreme(op: str, words: dict[str, str]) -> str | None:
     left, right, word = ("lhs", "rhs", "larger") if op == "max" else ("rhs", "lhs", "smaller")
     needs, call = _EXTREME_CALLS.get(words["V"], ("", ""))
     call = f"__builtin_ia32_{call.format(op=op)}"
-    words = {**words, "left": left, "right": right, "word": word}
     builtin = helper_text("vector", "builtin", needs=f"defined(__{needs}__)", call=call)
-    words["builtin"] = builtin if needs else ""
-    return helper_text("vector", "extreme", **words)
+    words = {**words, "left": left, "right": right, "word": word}
+    return helper_text("vector", "extreme", **words, builtin=builtin if needs else "")
 
 
 def _of_lane(op: str, dtype: DType) -> tuple[str, int]:

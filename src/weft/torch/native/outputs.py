@@ -33,12 +33,12 @@ def _words(like: torch.Tensor) -> Sequence[Any]:
 
 def _quick() -> Callable[..., torch.Tensor] | None:
     try:
-        make = torch._C._dynamo.guards._empty_strided_cpu
+        make: Any = vars(torch._C)["_dynamo"].guards._empty_strided_cpu
         with torch.inference_mode(False):
             made = [make(*_words(each)) for each in _TRIALS]
         with torch.inference_mode():
             inference = make(*_words(_TRIALS[0])).is_inference()
-    except (AttributeError, TypeError, RuntimeError):
+    except (KeyError, AttributeError, TypeError, RuntimeError):
         return None
     right = all(
         type(own) is torch.Tensor
