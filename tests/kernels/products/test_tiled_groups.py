@@ -50,3 +50,9 @@ def test_groups_where_caches_are_too_small_for_all_rows() -> None:
     assert usual_form(few) == replace(usual_form(few), group=0)
     # One block of lanes reads the rows once.
     assert not usual_form(product(1024, 1024, 16, "x86-avx512")).group
+
+
+def test_groups_read_weights_from_memory_again() -> None:
+    """Some groups of 18 rows would read less in all, but more of what no cache has."""
+    assert not usual_form(product(197, 3072, 768, "x86-avx2")).group
+    assert usual_form(product(784, 1536, 384, "x86-avx2")).group == 42

@@ -125,7 +125,7 @@ static void weft_fetch(const void *memory, int bytes)
 #endif
 
 //@ WEFT_FOUR
-// C89 of small networks takes 0.4 to 0.7 of the time (gcc 12 -O3, AVX2); -O2 unrolls none of them.
+// C89 of four small networks takes 0.4 to 0.8 of the time (gcc 12 -O3, AVX2); -O2 unrolls none.
 /* gcc -O3 unrolls loops of four steps before it looks for vectors, and then finds few.  Where
    vectors hold four floats, this keeps such a loop until it is one. */
 #if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__) && !defined(__OPTIMIZE_SIZE__) \
