@@ -14,9 +14,6 @@ import weft
 from weft import ops
 from weft.layers import Conv, MaxPool
 
-_FEW = 8
-"""Of a loop that one vector is taken apart in there are more instructions."""
-
 
 def network() -> weft.Net:
     """Layers whose kernels are long, with maxima of windows."""
@@ -56,4 +53,4 @@ def test_no_level_takes_vectors_apart(
         vectors[level] = len(re.findall(r"\tv?(?:max|add|mul)ps\t", made))
     assert vectors["-O2"] > 20
     assert vectors["-O3"] > 20
-    assert scalars["-O3"] <= scalars["-O2"] + _FEW, (scalars, vectors)
+    assert scalars["-O3"] <= scalars["-O2"], (scalars, vectors)

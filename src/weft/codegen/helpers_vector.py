@@ -181,11 +181,12 @@ def _kept(lanes: int) -> str:
 
 def _extreme(op: str, words: dict[str, str]) -> str | None:
     left, right, word = ("lhs", "rhs", "larger") if op == "max" else ("rhs", "lhs", "smaller")
-    needs, call = _EXTREME_CALLS.get(words["V"], ("", ""))
-    call = f"__builtin_ia32_{call.format(op=op)}"
-    builtin = helper_text("vector", "builtin", needs=f"defined(__{needs}__)", call=call)
-    words = {**words, "left": left, "right": right, "word": word}
-    return helper_text("vector", "extreme", **words, builtin=builtin if needs else "")
+    words = {**words, "left": left, "right": right, "word": word, "builtin": ""}
+    if words["V"] in _EXTREME_CALLS:
+        needs, call = _EXTREME_CALLS[words["V"]]
+        call = call.format(op=op)
+        words["builtin"] = helper_text("vector", "builtin", needs=needs, call=call) or ""
+    return helper_text("vector", "extreme", **words)
 
 
 def _of_lane(op: str, dtype: DType) -> tuple[str, int]:
@@ -203,7 +204,7 @@ def _by_lanes(function: str, operands: int, vector: str, words: dict[str, str]) 
     arguments = ", ".join(f"{vector} {name}" for name in names)
     call = f"{function}({', '.join(f'{name}[lane]' for name in names)})"
     # Other functions have branches or are called, each lane by itself.
-    kept = words["kept"] if function.removesuffix("f") in _INSTRUCTIONS else ""
+    kept = _kept(int(words["L"])) if function.removesuffix("f") in _INSTRUCTIONS else ""
     words = {**words, "kept": kept, "arguments": arguments, "call": call}
     return helper_text("vector", "lanes", **words)
 
@@ -214,7 +215,7 @@ def _conversion(op: str, lanes: int, element: str) -> str | None:
     narrow = DType(other)
     vector = f"v{lanes}{element}"
     packed = f"v{lanes}{'u16' if narrow.is_float else narrow.value}"
-    words = {"L": str(lanes), "kept": "", "V": vector, "R": packed, "op": op}
+    words = {"L": str(lanes), "V": vector, "R": packed, "op": op}
     if narrow in HALVES and element == "f32":
         return converted_half(verb, narrow, lanes)
     if verb == "saturate" and element == "f32" and narrow.bytes < 4:

@@ -30,8 +30,8 @@ $builtin
 // With AVX-512, gcc makes a comparison and a blend of the loop; -O3 unrolls it before it looks for
 // vectors, and in large functions then finds none: a small detector takes 1.25 times as long (gcc
 // 12, AVX2).
-#if $needs && !defined(__clang__)
-    return $call;
+#if defined(__${needs}__) && !defined(__clang__)
+    return __builtin_ia32_$call;
 #endif
 
 //@ shuffle_$V

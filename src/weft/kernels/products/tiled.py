@@ -31,6 +31,7 @@ from weft.kernels.products.pair_cells import PairCell
 from weft.kernels.products.prefetch import following, prefetches
 from weft.kernels.products.reduction_lanes import Deep, deep_axis, deep_blocks, vectors_of
 from weft.kernels.tiling import (
+    FEW_REGISTERS,
     LaneBlock,
     Tile,
     blocks_of,
@@ -57,7 +58,8 @@ FROM_MEMORY = 2
 """Bytes of positions that come in the time of one of weights.
 
 Another layer has just written the positions, so a shared cache has them; weights come from
-memory, for each group anew where they are many.
+memory, for each group anew where they are many.  Measured with 16 registers only, so others count
+both alike.
 """
 FEW_TILES = 8
 """Tiles of two sizes that are one loop, for threads to share; those with weights always are."""
@@ -452,7 +454,8 @@ def row_group(parts: Contraction, positions: int, vectors: int) -> int:
     blocks = parts.lane_extent / (vectors * lane_count(parts))
     weights = row * parts.lane_extent * tile.extent / group
     several = tile.extent >= MANY_GROUPS * group and not parts.tile_guards
-    pays = FROM_MEMORY * weights < row * tile.extent * blocks
+    weigh = FROM_MEMORY if target.registers <= FEW_REGISTERS else 1
+    pays = weigh * weights < row * tile.extent * blocks
     return group if several and blocks > 1 and pays else 0
 
 
