@@ -49,6 +49,7 @@ class Binding:
             runner.gives,
             runner.constants,
             None if runner.captured.out_spec.is_leaf() else self._unflatten,
+            part.imported.bounds,
         )
 
     def run(self, *leaves: Any) -> Any:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,8 @@ import torch
 from weft.runtime.library import Library
 from weft.runtime.memory import RunMemory
 from weft.runtime.native import MOST_ARGUMENTS
-from weft.torch.native import Entry, Leaf, integers, pointers
+from weft.torch.index_bounds import Bounds
+from weft.torch.native import Entry, IndexBounds, Leaf, integers, pointers
 from weft.torch.native.openmp import openmp_team
 from weft.torch.native.outputs import output_words
 
@@ -65,6 +66,7 @@ class CallEntry:
         gives: Sequence[int | None],
         constants: Sequence[Any],
         unflatten: Callable[[tuple[Any, ...]], Any] | None,
+        bounds: Mapping[int, Bounds],
     ) -> None:
         """Calls a library; ``load`` is to follow.
 
@@ -75,6 +77,7 @@ class CallEntry:
             gives: by result, the place among the outputs; ``None`` for a constant.
             constants: the results that are no outputs, at their places.
             unflatten: makes what is returned of the results; if ``None``, there is one.
+            bounds: of inputs; where elements lie outside, the library is not called.
         """
         table = self.table
         table.read_count, table.output_count = len(reads), len(outputs)
@@ -87,6 +90,9 @@ class CallEntry:
         self._array("constants", pointers(self._keep(list(constants))))
         self._array("arenas", (ctypes.c_void_p * _MOST_ARENAS)())
         self._object("new_arena", self._arena)
+        inside = [(reads[place], each.least, each.most) for place, each in bounds.items()]
+        table.bound_count = len(inside)
+        self._array("bounds", (IndexBounds * max(1, len(inside)))(*inside))
         if unflatten is not None:
             self._object("unflatten", unflatten)
         team = openmp_team() if library.built.threads > 1 else None

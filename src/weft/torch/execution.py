@@ -16,6 +16,7 @@ from weft.options import Options
 from weft.torch.aten.importer import Imported
 from weft.torch.capture import Slot
 from weft.torch.entry import CallEntry, can_call
+from weft.torch.index_bounds import OutsideError
 from weft.torch.native import MISS, PartTable, native
 from weft.torch.tensors import TORCH_DTYPES, as_array
 
@@ -94,10 +95,16 @@ class CompiledPart:
 
         Returns:
             The outputs, in order, in memory of PyTorch's allocator.
+
+        Raises:
+            OutsideError: an index lies outside of what it indexes.
         """
         made = self._call(*tensors)
         if made is not MISS:
             return made
+        for place, bounds in self.imported.bounds.items():
+            if not bounds.holds(tensors[place]):
+                raise OutsideError
         library = self.compiled.library
         outputs = [self.output(place) for place in range(len(library.outputs))]
         given: Any = [self._physical(*each) for each in enumerate(tensors)]
@@ -126,7 +133,13 @@ class CompiledPart:
         entry = self._entry = CallEntry(self._inputs)
         outputs = [self.output(place) for place in range(count)]
         entry.call_library(
-            library, outputs, range(len(self._inputs)), range(count), [None] * count, list
+            library,
+            outputs,
+            range(len(self._inputs)),
+            range(count),
+            [None] * count,
+            list,
+            self.imported.bounds,
         )
         entry.load(library)
         table = PartTable(ctypes.pointer(c.torch), ctypes.pointer(entry.table))

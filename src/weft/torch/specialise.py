@@ -26,6 +26,7 @@ from weft.torch.capture import Captured, Slot
 from weft.torch.decomposition import capture_for
 from weft.torch.eager import Layout, Times, own_forward, times
 from weft.torch.execution import CompiledPart
+from weft.torch.index_bounds import OutsideError
 from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
 from weft.torch.tensors import order_of
 
@@ -169,6 +170,14 @@ class Runner:
         """
         if self.joined is None:
             return self._own_forward(leaves)
+        try:
+            return self._compiled(leaves)
+        except OutsideError:
+            # Nothing was written so far.  PyTorch refuses the index, or knows better.
+            return self._own_forward(leaves)
+
+    def _compiled(self, leaves: Sequence[Any]) -> list[Any]:
+        assert self.joined is not None
         made = self.joined(*leaves, *map(self._held, self._slots))
         if self._targets:
             with torch.no_grad():
@@ -184,13 +193,16 @@ class Runner:
             leaves: arguments, flattened.
             converted: measures a copy of the module in channels-last, too.
         """
-        run = partial(self.flat, leaves)
+        run = partial(self._compiled, leaves)
         given = [leaves[place] for place in self.reads]
         if self.part is not None and self.part.takes(given):
             run = self.part.timed(given)
         built = (part.compiled.library.built for part in self.parts)
         code = [f"{each.library.name} {each.threads}" for each in built]
-        self.times = times(self.module, self.captured, run, leaves, code, converted=converted)
+        try:
+            self.times = times(self.module, self.captured, run, leaves, code, converted=converted)
+        except OutsideError:
+            return  # PyTorch's forward is no comparison: it ends early.
         if self.times is None or self.times.kept is None:
             return
         self.own = self.times.kept

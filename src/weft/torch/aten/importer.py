@@ -32,6 +32,7 @@ from weft.records import dataclass
 from weft.torch.aliases import identity, writes
 from weft.torch.aten.record import IGNORED, TABLE, Emit, Row
 from weft.torch.capture import Captured, Slot
+from weft.torch.index_bounds import Bounds, index_bounds
 from weft.torch.tensors import as_array, order_of, type_of
 
 _UNIFORM = 4096
@@ -50,6 +51,7 @@ class Imported:
         refused: why nodes could not be imported; their values are inputs of the graph.
         orders: of inputs that are not contiguous, their dimensions as they follow in memory; the
             graph takes them as they lie.
+        bounds: of inputs that are indices, by place.
     """
 
     graph: Graph
@@ -58,6 +60,7 @@ class Imported:
     weights: Mapping[str, Slot]
     refused: Mapping[fx.Node, str] = field(default_factory=dict)
     orders: Mapping[fx.Node, tuple[int, ...]] = field(default_factory=dict)
+    bounds: Mapping[int, Bounds] = field(default_factory=dict)
 
     def array(self, place: int, tensor: torch.Tensor) -> np.ndarray:
         """A tensor for an input as the graph takes it, copied only where it lies otherwise."""
@@ -122,7 +125,16 @@ class _Import:
         used = {name for node in graph.nodes for name in node.inputs}
         kept = {node: name for node, name in self.inputs.items() if name in used}
         graph = _without_inputs(graph, set(self.inputs.values()) - set(kept.values()))
-        return Imported(graph, tuple(kept), tuple(outputs), self.weights, self.refused, self.orders)
+        compiled = [node for node in nodes if node not in self.refused]
+        return Imported(
+            graph,
+            tuple(kept),
+            tuple(outputs),
+            self.weights,
+            self.refused,
+            self.orders,
+            index_bounds(tuple(kept), compiled),
+        )
 
     # --- values -------------------------------------------------------------------------------
 

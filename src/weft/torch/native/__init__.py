@@ -121,6 +121,12 @@ class Leaf(Structure):
     )
 
 
+class IndexBounds(Structure):
+    """``weft_bounds``."""
+
+    _fields_ = tuple((name, c_int64) for name in "leaf least most".split())
+
+
 class Entry(Structure):
     """``weft_entry``."""
 
@@ -130,6 +136,8 @@ class Entry(Structure):
         ("instead", c_void_p),
         ("reads", c_void_p),
         ("read_count", c_int64),
+        ("bounds", c_void_p),
+        ("bound_count", c_int64),
         ("outputs", c_void_p),
         ("output_count", c_int64),
         ("gives", c_void_p),

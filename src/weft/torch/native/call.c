@@ -334,6 +334,51 @@ static int run_on(weft_entry *entry, void **values, int64_t count)
     return code;
 }
 
+#define OUTSIDE(type)                                                                              \
+    {                                                                                              \
+        const type *const all = data;                                                              \
+        for (i = 0; i < count; ++i) {                                                              \
+            outside |= all[i] < bounds->least || all[i] > bounds->most;                            \
+        }                                                                                          \
+        break;                                                                                     \
+    }
+
+/* Whether all elements of a leaf, which are signed and lie together, are within bounds. */
+static int is_inside(const weft_leaf *leaf, const weft_bounds *bounds, const void *data)
+{
+    int outside = 0;
+    int64_t count = 1;
+    int64_t i;
+    for (i = 0; i < leaf->ndim; ++i) {
+        count *= leaf->shape[i];
+    }
+    switch (leaf->bits) {
+    case 8:
+        OUTSIDE(int8_t)
+    case 16:
+        OUTSIDE(int16_t)
+    case 32:
+        OUTSIDE(int32_t)
+    default:
+        OUTSIDE(int64_t)
+    }
+    return !outside;
+}
+
+static int are_inside(const weft_entry *entry, const arguments *given)
+{
+    int64_t i;
+    for (i = 0; i < entry->bound_count; ++i) {
+        const weft_bounds *const bounds = &entry->bounds[i];
+        const DLTensor *const view = &given->views[bounds->leaf];
+        const char *const data = (const char *)view->data + view->byte_offset;
+        if (!is_inside(&entry->leaves[bounds->leaf], bounds, data)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* A null pointer with an exception, or a null pointer without one where the code refuses. */
 static PyObject *run_entry(const weft_torch *torch, weft_entry *entry, const arguments *given)
 {
@@ -342,6 +387,9 @@ static PyObject *run_entry(const weft_torch *torch, weft_entry *entry, const arg
     PyObject *result = NULL;
     int64_t count = 0;
     int64_t i;
+    if (!are_inside(entry, given)) {
+        return NULL;
+    }
     for (i = 0; i < entry->read_count; ++i) {
         const DLTensor *const view = &given->views[entry->reads[i]];
         values[count++] = (char *)view->data + view->byte_offset;

@@ -113,6 +113,13 @@ typedef struct weft_leaf {
     const int64_t *strides;
 } weft_leaf;
 
+/* A leaf that is a tensor of indices, and between which values they must lie. */
+typedef struct weft_bounds {
+    int64_t leaf;
+    int64_t least;
+    int64_t most;
+} weft_bounds;
+
 /* Code for one signature, with its weights. */
 typedef struct weft_entry {
     const weft_leaf *leaves;
@@ -120,6 +127,8 @@ typedef struct weft_entry {
     PyObject *instead; /* called with the leaves where it is more than one run; or a null pointer */
     int64_t *reads; /* the leaves that the run function takes */
     int64_t read_count;
+    const weft_bounds *bounds;
+    int64_t bound_count;
     PyObject *const *outputs; /* output_words arguments for each */
     int64_t output_count;
     const int64_t *gives; /* for each result, the output, or -1 for a constant */
