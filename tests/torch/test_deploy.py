@@ -22,6 +22,7 @@ from weft.errors import UserError
 from weft.runtime.compiler import find_compiler
 
 CMAKE = shutil.which("cmake")
+EXAMPLE = Path("examples", "example.py")
 ZIG = f"{sys.executable} -m ziglang"
 CASES = {
     "gcc": (("gcc", "g++"), "file", 1),
@@ -30,7 +31,7 @@ CASES = {
 
 
 class Branches(nn.Module):
-    """Nested inputs and outputs, and weights of every kind that convolutions have."""
+    """Nested inputs and outputs, a scalar, and weights of every kind that convolutions have."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,11 +41,12 @@ class Branches(nn.Module):
 
     def forward(self, image: torch.Tensor, more: list[torch.Tensor]) -> dict[str, object]:
         y = torch.relu(self.norm(self.conv(image))) + more[0]
-        return {"scores": self.head(y.mean((2, 3))), "maps": [y, y.sigmoid() * more[1]]}
+        return {"scores": self.head(y.mean((2, 3))), "maps": [y, y.sigmoid() * more[1] * more[2]]}
 
 
 def example() -> tuple[torch.Tensor, list[torch.Tensor]]:
-    return torch.randn(1, 3, 12, 12), [torch.randn(1, 8, 12, 12), torch.randn(8, 1, 1)]
+    more = [torch.randn(1, 8, 12, 12), torch.randn(8, 1, 1), torch.tensor(1.5)]
+    return torch.randn(1, 3, 12, 12), more
 
 
 def run(*command: object, **environment: str) -> str:
@@ -130,10 +132,14 @@ def test_callers_get_the_bits_that_python_gives(compilers, place, threads, tmp_p
     assert [(package / "examples" / f"{name}.out").read_bytes() for name in outputs] == expected
     assert needed(package / "lib" / "libbranches.so") <= {"libc", "libm", "libpthread"}
     prefix = installed(package, tmp_path, compilers)
-    inputs = ["image", "more_0", "more_1"]
+    inputs = ["image", "more_0", "more_1", "more_2"]
     for caller, made in called(tmp_path, prefix, "branches", inputs, outputs).items():
         assert made == expected, caller
     assert bool(list(prefix.rglob("*.weights"))) == (place == "file")
+    for command in ([tmp_path / "made" / "example"], [sys.executable, package / EXAMPLE]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode > 0
+        assert done.stderr.startswith("usage: ")
     if shutil.which("pkg-config"):
         path = str(prefix / "lib" / "pkgconfig")
         found = run("pkg-config", "--cflags", "--libs", "weft_branches", PKG_CONFIG_PATH=path)

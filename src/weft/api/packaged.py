@@ -125,7 +125,7 @@ def _here(net: Compilable, options: Options, compiler: Compiler) -> _Made:
     inputs = arranged_inputs(net, options.inputs)
     if inputs is None:
         inputs = sample_inputs([(port.dtype, port.shape) for port in compiled.library.inputs])
-    given = [np.ascontiguousarray(each) for each in inputs]
+    given = [np.asarray(each, order="C") for each in inputs]  # scalars stay scalars
     found = compiled.library(*given)
     prepared = compiled.library.prepared
     return _Made(compiled.library.program, bytes(prepared), tuple(given), tuple(found))

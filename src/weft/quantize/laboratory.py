@@ -126,7 +126,7 @@ class Laboratory:
         given[switches.zero_point] = zero_points.astype(self.scheme.dtype.numpy)
         for name in self.exchanged:
             array = variant.constants.get(name, self.graph.constants[name])
-            given[name] = np.ascontiguousarray(array)
+            given[name] = np.asarray(array, order="C")
         found = self.built[names](given)
         return {name: found[self._outputs.get(name, name)] for name in names}
 

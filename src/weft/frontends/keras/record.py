@@ -136,7 +136,7 @@ class Emit(emit.Emit):
             return known
         wish = "/".join([*self.place.names, name])
         made = Tensor(
-            self.builder.constant(np.ascontiguousarray(array), wish),
+            self.builder.constant(np.asarray(array, order="C"), wish),
             TensorType(DType.of(array.dtype), array.shape),
         )
         self._shared[key] = made

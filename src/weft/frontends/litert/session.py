@@ -106,7 +106,7 @@ class Session:
         try:
             found.allocate_tensors()
             for name, info in imported.inputs.items():
-                found.set_tensor(info.index, np.ascontiguousarray(inputs[name]))
+                found.set_tensor(info.index, np.asarray(inputs[name], order="C"))
             found.invoke()
         except (ValueError, RuntimeError) as error:
             raise UserError("LiteRT cannot run the model", got=str(error)[:500]) from error
