@@ -86,6 +86,14 @@ def test_live_bytes_follow_skip_connections():
     assert [layer.live_bytes // 64 for layer in found.layers] == [2, 2, 3, 3]
 
 
+def test_a_graph_of_constants_has_no_layers():
+    builder = GraphBuilder(OPS, "constant")
+    builder.input("x", TensorType(DType.F32, (16,)))
+    found = stats(builder.graph([builder.constant(zeros(2))]), OPS)
+    assert not found.layers
+    assert found.peak_bytes == 0
+
+
 def test_a_symbolic_batch_is_refused():
     with pytest.raises(UserError) as caught:
         stats(one("Relu", (Symbol("N"), 3)), OPS)

@@ -226,6 +226,8 @@ def _alone(node: Node, graph: Graph) -> Graph:
 
 def _live(graph: Graph) -> list[int]:
     """Bytes live at each node in graph order."""
+    if not graph.nodes:
+        return []  # All outputs are constants.
     last = dict.fromkeys(graph.inputs, 0)
     first = dict.fromkeys(graph.inputs, 0)
     for place, node in enumerate(graph.nodes):
