@@ -226,8 +226,6 @@ def _alone(node: Node, graph: Graph) -> Graph:
 
 def _live(graph: Graph) -> list[int]:
     """Bytes live at each node in graph order."""
-    if not graph.nodes:
-        return []  # All outputs are constants.
     last = dict.fromkeys(graph.inputs, 0)
     first = dict.fromkeys(graph.inputs, 0)
     for place, node in enumerate(graph.nodes):
@@ -240,13 +238,13 @@ def _live(graph: Graph) -> list[int]:
     for value in graph.outputs:
         if value in last:
             last[value] = len(graph.nodes) - 1
-    change = [0] * (len(graph.nodes) + 1)
+    change = [0] * (len(graph.nodes) + 2)  # Without nodes inputs are read all the same.
     for value, place in first.items():
         change[place] += graph.types[value].bytes
         change[last[value] + 1] -= graph.types[value].bytes
     live: list[int] = []
     total = 0
-    for step in change[:-1]:
+    for step in change[: len(graph.nodes)]:
         total += step
         live.append(total)
     return live
