@@ -27,6 +27,13 @@ def test_a_sample_takes_the_inputs_type_and_shape():
     np.testing.assert_array_equal(found, [[0, 2, 0]])
 
 
+def test_a_sample_may_be_a_scalar():
+    (made,) = Samples({"x": np.arange(3.0)}).inputs(1, {"x": TensorType(DType.F32, ())}, "net")
+    assert made.shape == ()
+    assert made.dtype == np.float32
+    assert made == 1
+
+
 def test_samples_that_do_not_fit():
     assert message(Samples({"x": DATA[:, :2]}).inputs, 0, TYPES, "net") == (
         "a sample of input x must be f32[1,3]; got float64[2] (net)"

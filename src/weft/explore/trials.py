@@ -89,7 +89,7 @@ class Samples:
                 where=where,
                 fix="Transpose the axes of the data." if turned else "",
             )
-        return np.ascontiguousarray(sample.reshape(type.dims).astype(type.dtype.numpy))
+        return np.asarray(sample.reshape(type.dims).astype(type.dtype.numpy), order="C")
 
 
 def _are_whole(labels: np.ndarray) -> bool:

@@ -122,7 +122,7 @@ def element_bounds(compute: Compute, buffers: Mapping[str, ElementBounds]) -> El
     rank = len(compute.axes)
     ends = [each.reshape(each.shape[:rank]) for each in (low, high)]
     shape = np.broadcast_shapes(ends[0].shape, ends[1].shape)
-    found = (np.ascontiguousarray(np.broadcast_to(each, shape)) for each in ends)
+    found = (np.asarray(np.broadcast_to(each, shape), order="C") for each in ends)
     return ElementBounds(*found)
 
 
