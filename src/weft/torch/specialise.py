@@ -174,7 +174,10 @@ class Runner:
             return self._compiled(leaves)
         except OutsideError:
             # Nothing was written so far.  PyTorch refuses the index, or knows better.
-            return self._own_forward(leaves)
+            made = self._own_forward(leaves)
+            name = type(self.module).__name__
+            warnings.warn(f"{name} ran its own forward: an index is out of bounds", stacklevel=2)
+            return made
 
     def _compiled(self, leaves: Sequence[Any]) -> list[Any]:
         assert self.joined is not None
