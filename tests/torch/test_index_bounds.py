@@ -82,6 +82,15 @@ def test_an_index_that_only_pytorch_takes_is_its_own():
         torch.testing.assert_close(fast(x, other), module(x, other))
 
 
+@torch.no_grad()
+def test_bytes_without_sign_that_become_indices_are_not_misread():
+    """As signed bytes these would be negative, and outside."""
+    module: Any = _Indexed(lambda _, x, i: x.repeat(40, 1)[i.long()]).eval()
+    x, index = torch.randn(6, 4), torch.tensor([0, 200, 239], dtype=torch.uint8)
+    fast = weft.optimize(module, x, index, measure=False)
+    agrees(module, fast, x, index)
+
+
 @pytest.mark.parametrize("count", [6, 9])
 @torch.no_grad()
 def test_indices_that_an_op_of_pytorch_gives_are_looked_at(count: int):

@@ -64,23 +64,24 @@ _COPIES = frozenset(("_to_copy", "clone", "contiguous", "repeat", "repeat_interl
 
 
 def _source(node: fx.Node, ends: Mapping[fx.Node, int]) -> fx.Node:
-    """What the integers of a node are elements of."""
+    """What the integers of a node are elements of, as signed ones."""
     while node not in ends:
         if node.target is operator.getitem or is_view(node) or _name(node) in _COPIES:
             source = node.args[0]
-            if isinstance(source, fx.Node) and _is_integer(source):
+            if isinstance(source, fx.Node) and _is_signed_integer(source):
                 node = source
                 continue
         return node
     return node
 
 
-def _is_integer(node: fx.Node) -> bool:
+def _is_signed_integer(node: fx.Node) -> bool:
     value = node.meta.get("val")
     values = value if isinstance(value, list | tuple) else (value,)
     return all(
         isinstance(each, torch.Tensor)
-        and not (each.is_floating_point() or each.is_complex() or each.dtype == torch.bool)
+        and each.dtype.is_signed
+        and not (each.is_floating_point() or each.is_complex())
         for each in values
     )
 
