@@ -362,6 +362,17 @@ def roots(statement: Statement) -> Sequence[Node]:
             return ()
 
 
+def named(statement: Statement) -> Sequence[str]:
+    """The variables that a statement itself declares or sets."""
+    match statement:
+        case Declare(name=name) | Assign(target=Name(name)):
+            return (name,)
+        case Variables(variables=variables):
+            return [each.name for each in variables]
+        case _:
+            return ()
+
+
 def blocks(statement: Statement) -> Sequence[list[Statement]]:
     """The blocks inside a statement."""
     match statement:

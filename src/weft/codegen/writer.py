@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import replace
 
 from weft.codegen import tree as c
@@ -41,6 +41,7 @@ from weft.loops.statements import walk_stmts
 
 # From this many accumulators on, compilers merge loads across steps and run out of registers.
 _TILE = 8
+_FREE = c.Evaluate(c.Helper("weft_free_registers", ()))
 _ASSIGNED = {"add": "+=", "sub": "-=", "mul": "*="}
 
 
@@ -68,6 +69,8 @@ class StatementWriter:
         self._varying: dict[int, Varying] = {}
         # Registers stored to, one set for each loop around: finds the steps of a reduction.
         self._stored: list[set[c.Node]] = [set()]
+        # The sums of tiles whose blocks are not done.
+        self._tiles: list[set[c.Node]] = []
         self._loop_variables: dict[str, tuple[str, str]] = {}
         self.declared = 0
         self.params: list[Slot] = []
@@ -115,10 +118,33 @@ class StatementWriter:
     def finish(self, block: BlockWriter) -> list[c.Statement]:
         """The statements of a block that is done; its names are free again, but not around it."""
         block.flush()
+        self._tiles = [sums for sums in self._tiles if not self._freed(sums, block)]
         statements = share(block, self._names)
         for name in block.names:
             self._names.release(name)
         return statements
+
+    def _freed(self, sums: Set[c.Node], block: BlockWriter) -> bool:
+        """Whether a block leaves all registers to the sums of a tile, before it sets its own.
+
+        Compilers load the constants of what follows a tile before all tiles, and keep them in
+        registers until some of the sums have none.  What a larger tile around this one sums
+        stays where it is.
+        """
+        own = {each.name for each in sums if isinstance(each, c.Name)}.intersection(block.names)
+        others = [
+            slot
+            for slot in self.scope.slots.values()
+            if slot.registers and slot.name not in block.names
+        ]
+        if len(own) < _TILE or sum(len(slot.points()) for slot in others) >= _TILE:
+            return False
+        for at, statement in enumerate(block.statements):
+            if not own.isdisjoint(c.named(statement)):
+                if at == 0 or block.statements[at - 1] != _FREE:
+                    block.statements.insert(at, _FREE)
+                break
+        return True
 
     def _close(self, inner: BlockWriter, block: BlockWriter) -> list[c.Statement]:
         """The statements of a block that goes into another one."""
@@ -165,6 +191,7 @@ class StatementWriter:
             for end in reversed(ends):
                 if not isinstance(block.statements[end - 1], c.Barrier):
                     block.statements.insert(end, c.Barrier())
+            self._tiles.append(steps[0])
 
     def _vectorised(self, loop: For, start: int, lanes: int, block: BlockWriter) -> None:
         lane = atom(CValue(LANE, "int", 0, lanes - 1)).plus(constant(start))
@@ -223,6 +250,8 @@ class StatementWriter:
             if len(outside) >= _TILE and not isinstance(inner.statements[-1], c.Barrier):
                 hint = step_hint(extent, inner.statements)
                 inner.add(c.Barrier())
+            if len(outside) >= _TILE:
+                self._tiles.append(outside)
         if not inner.statements and not inner.pending:
             self._names.release(name)
             return
@@ -285,7 +314,9 @@ class StatementWriter:
         old = self.scope.slots.get(buffer.name)
         self.scope.slots[buffer.name] = slot
         self.block(stmt.body, block)
-        if old is not None:
+        if old is None:
+            del self.scope.slots[buffer.name]
+        else:
             self.scope.slots[buffer.name] = old
 
     def _named(self, slot: Slot, block: BlockWriter) -> Slot:
