@@ -19,9 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import product
 from math import prod
+from operator import getitem
+
+import numpy as np
 
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
@@ -33,6 +36,7 @@ from weft.kernels.products.microkernel import replaced
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import blocks_of
+from weft.kernels.watched import found_of
 from weft.kernels.writer import (
     LANE,
     block_origin,
@@ -327,15 +331,16 @@ class _Piece:
         key = node, tuple((name, place) for name, place in at.items() if name in free)
         if key in self.held:
             return self.held[key]
-        arrays = self.transform.task.arrays
-        factors = _factors(node, arrays)
+        task = self.transform.task
+        factors = _factors(node, task.arrays)
         assert factors is not None
         matrix, other = factors
+        # Asked for by value: layers whose matrices are equal share a kernel.
+        elements = found_of(task, matrix.buffer, np.ndarray.tolist)
         value: Expr = Const(0.0, matrix.dtype)
         for place in product(*(range(axis.extent) for axis in node.axes)):
             inside = {**at, **{a.var: each for a, each in zip(node.axes, place, strict=True)}}
-            factor = arrays[matrix.buffer][_place(matrix, inside)].item()
-            if factor:
+            if factor := reduce(getitem, _place(matrix, inside), elements):
                 each = Binary("mul", Const(factor, matrix.dtype), self.factor(other, inside))
                 value = Binary("add", value, each)
         return self.kept(key, value)
