@@ -9,12 +9,26 @@ from tests.kernels.tasks import assert_as_nest, offers, refusal, tasks_of
 from tests.plan.nets import Net
 from weft.dtypes import DType
 from weft.kernels.products import separable
+from weft.kernels.selection import implementer
 from weft.kernels.task import Task
 from weft.loops.nodes import Load, Local
 from weft.loops.statements import all_exprs, walk_stmts
 from weft.loops.walk import walk
+from weft.ops.expand import expand
+from weft.ops.table import OPS
+from weft.plan.make import make
+from weft.targets.find import target
 
 MATRIX = np.array([[2, 0, 0], [1, 1, 1], [-1 / 3, 1 / 3, -1 / 3], [0, 0, 1]])
+
+
+def points(net: Net, matrix: np.ndarray, filters: int = 8) -> str:
+    """A filter's transform in double precision, for its own filter."""
+    rows = net.builder.constant(matrix, "rows")
+    columns = net.builder.constant(matrix.T.copy(), "columns")
+    wide = net.op("Cast", net.input(filters, 16, 3, 3), to=DType.F64)
+    value = net.op("MatMul", net.op("MatMul", rows, wide), columns)
+    return net.op("Transpose", net.op("Cast", value, to=DType.F32), perm=(2, 3, 1, 0))
 
 
 def transformed(
@@ -65,6 +79,17 @@ def test_windows_that_lie_across_are_turned_into_a_panel() -> None:
         if isinstance(stmt, Local) and stmt.buffer.name == "panel"
     ]
     assert panels == [(16 * 9, 32), (2 * 9, 32)]
+
+
+def test_transforms_by_equal_matrices_share_a_kernel() -> None:
+    """As the groups of a convolution do: to make a kernel takes longer than to run it."""
+    net = Net()
+    outputs = [points(net, matrix) for matrix in (MATRIX, MATRIX.copy(), 2 * MATRIX)]
+    plan = make(expand(net.graph(*outputs), OPS), OPS, implementer(target("x86-avx2")))
+    made = [step.implementation for step in plan.steps if step.implementation]
+    first, second, other = (each.kernel for each in made if each.scheme == "separable")
+    assert first.body is second.body
+    assert first.body != other.body
 
 
 def test_points_along_the_vectors_are_left_to_contractions() -> None:
