@@ -185,9 +185,10 @@ def _head() -> list[str]:
         "- *near*: outputs differ by 1e-4 of the range at the most from PyTorch's; *or once",
         "  trained*: where they differed by more, they do not after some steps of training.",
         "- *speed*: PyTorch's time (eager, the faster of both memory layouts) over Weft's; each",
-        "  the least of alternating runs. Shared machines: single figures vary. Compiled",
-        "  code is timed even where PyTorch is faster (`measure=False`). Models of `transformers`",
-        "  are tiny, and most of PyTorch's time is what its ops cost besides computing.",
+        "  the least of alternating runs. Shared machines, where two models may run at a time:",
+        "  single figures vary. Compiled code is timed even where PyTorch is faster",
+        "  (`measure=False`). Models of `transformers` are tiny, and most of PyTorch's time is",
+        "  what its ops cost besides computing.",
         "",
     ]
 
