@@ -247,11 +247,11 @@ class StatementWriter:
         hint = ""
         if self._flavour.barriers and len(stored) >= _TILE and loop.kind is LoopKind.SERIAL:
             outside = stored - set(map(c.Name, inner.names))
-            if len(outside) >= _TILE and not isinstance(inner.statements[-1], c.Barrier):
-                hint = step_hint(extent, inner.statements)
-                inner.add(c.Barrier())
             if len(outside) >= _TILE:
                 self._tiles.append(outside)
+                if not isinstance(inner.statements[-1], c.Barrier):
+                    hint = step_hint(extent, inner.statements)
+                    inner.add(c.Barrier())
         if not inner.statements and not inner.pending:
             self._names.release(name)
             return

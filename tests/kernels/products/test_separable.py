@@ -22,26 +22,27 @@ from weft.targets.find import target
 MATRIX = np.array([[2, 0, 0], [1, 1, 1], [-1 / 3, 1 / 3, -1 / 3], [0, 0, 1]])
 
 
-def points(net: Net, matrix: np.ndarray, filters: int = 8) -> str:
-    """A filter's transform in double precision, for its own filter."""
+def transform(
+    net: Net,
+    filters: int,
+    channels: int,
+    order: tuple[int, ...] = (2, 3, 1, 0),
+    matrix: np.ndarray = MATRIX,
+) -> str:
+    """A filter's transform in double precision."""
     rows = net.builder.constant(matrix, "rows")
     columns = net.builder.constant(matrix.T.copy(), "columns")
-    wide = net.op("Cast", net.input(filters, 16, 3, 3), to=DType.F64)
-    value = net.op("MatMul", net.op("MatMul", rows, wide), columns)
-    return net.op("Transpose", net.op("Cast", value, to=DType.F32), perm=(2, 3, 1, 0))
+    wide = net.op("Cast", net.input(filters, channels, 3, 3), to=DType.F64)
+    points = net.op("MatMul", net.op("MatMul", rows, wide), columns)
+    return net.op("Transpose", net.op("Cast", points, to=DType.F32), perm=order)
 
 
 def transformed(
     filters: int, channels: int, order: tuple[int, ...] = (2, 3, 1, 0), machine: str = "x86-avx512"
 ) -> list[Task]:
-    """The tasks of a filter's transform in double precision."""
+    """The tasks of a filter's transform."""
     net = Net()
-    rows = net.builder.constant(MATRIX, "rows")
-    columns = net.builder.constant(MATRIX.T.copy(), "columns")
-    wide = net.op("Cast", net.input(filters, channels, 3, 3), to=DType.F64)
-    points = net.op("MatMul", net.op("MatMul", rows, wide), columns)
-    value = net.op("Transpose", net.op("Cast", points, to=DType.F32), perm=order)
-    return tasks_of(net, value, machine=machine)
+    return tasks_of(net, transform(net, filters, channels, order), machine=machine)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,8 @@ def test_windows_that_lie_across_are_turned_into_a_panel() -> None:
 def test_transforms_by_equal_matrices_share_a_kernel() -> None:
     """As the groups of a convolution do: to make a kernel takes longer than to run it."""
     net = Net()
-    outputs = [points(net, matrix) for matrix in (MATRIX, MATRIX.copy(), 2 * MATRIX)]
+    matrices = MATRIX, MATRIX.copy(), 2 * MATRIX
+    outputs = [transform(net, 8, 16, matrix=matrix) for matrix in matrices]
     plan = make(expand(net.graph(*outputs), OPS), OPS, implementer(target("x86-avx2")))
     made = [step.implementation for step in plan.steps if step.implementation]
     first, second, other = (each.kernel for each in made if each.scheme == "separable")
