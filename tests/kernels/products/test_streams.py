@@ -37,6 +37,8 @@ def test_streams_are_as_the_plain_loops(streams: int, machine: str) -> None:
         (1, 1024, 1024, "golden-cove", 1),  # the next block is fetched ahead
         (7, 4096, 256, "golden-cove", 1),
         (1, 4096, 256, "x86-avx2", 4),
+        (1, 1024, 1024, "x86-avx2", 4),  # faster than fetching ahead
+        (1, 1024, 64, "x86-avx2", 1),
         (1, 4096, 256, "zen4", 1),
     ],
 )

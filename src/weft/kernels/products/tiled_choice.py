@@ -102,8 +102,7 @@ def forms(parts: Contraction) -> Iterator[TileForm]:
     usual = usual_form(parts)
     count = -(-parts.lane_extent // lane_count(parts))
     for positions, vectors in shapes(parts, count):
-        ahead = tiled.fetches_ahead(parts, vectors)
-        streams = 1 if ahead else tiled.streams_of(parts, positions, vectors)
+        ahead, streams = tiled.weight_reads(parts, positions, vectors)
         form = replace(usual, positions=positions, vectors=vectors, ahead=ahead, streams=streams)
         yield form
         if streams > 1:
