@@ -231,7 +231,8 @@ EXAMPLES: tuple[Example, ...] = (
         "mat_mul_relu",
         "With one row there is nothing to reuse: the weights come from memory once, and all "
         "that matters is to read them at the full bandwidth. Eight vectors of accumulators "
-        "hide the latency of the additions. Where the weights are large, "
+        "hide the latency of the additions. Where the weights come from memory, a block lies "
+        "in several streams that are read at once, if that is faster on the processor, or "
         "those of the next block are fetched ahead, line by line.",
         34,
     ),
