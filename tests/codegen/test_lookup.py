@@ -78,9 +78,9 @@ def halves(lanes: int, high: bool) -> Kernel:
     """Looks up the low or high half of each byte."""
 
     def found(at: Expr) -> Expr:
-        byte = Load("x", (at,), DType.U8)
-        half = Binary("shr", byte, Const(4, DType.U8)) if high else None
-        return Load("table", (Cast(I64, half or Binary("and", byte, Const(15, DType.U8))),), F32)
+        byte = Cast(DType.I32, Load("x", (at,), DType.U8))
+        half = Binary("shr", byte, Const(4, DType.I32)) if high else None
+        return Load("table", (Cast(I64, half or Binary("and", byte, Const(15, DType.I32))),), F32)
 
     given = Buffer("table", F32, (16,)), Buffer("x", DType.U8, (1024,))
     return by_vectors(given, F32, lanes, 1024, found)

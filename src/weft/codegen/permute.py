@@ -67,13 +67,13 @@ def looked_up(expr: Load, slot: Slot) -> Expr | None:
 
 
 def table16_index(expr: Load, slot: Slot) -> Expr | None:
-    """The 4-bit index of a load from a table of 16 floats; ``None`` for other loads."""
+    """The 4-bit index, half a byte, of a load from a table of 16 floats; ``None`` for others."""
     if slot.dtype is not DType.F32 or slot.registers or slot.given or slot.buffer.shape != (16,):
         return None
     match expr.index[0]:
-        case Cast(_, Binary("and", _, Const(15)) as x) if dtype_of(x) is DType.U8:
-            return x
-        case Cast(_, Binary("shr", _, Const(4)) as x) if dtype_of(x) is DType.U8:
+        case Cast(_, Binary("and" | "shr" as op, Cast(DType.I32, byte), Const(value)) as x) if (
+            dtype_of(byte) is DType.U8 and value == (15 if op == "and" else 4)
+        ):
             return x
         case _:
             return None

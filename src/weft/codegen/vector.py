@@ -161,7 +161,7 @@ class VectorExpression:
             return self._helper(op, x.dtype, table, x.node, gives=slot.dtype)
         if self.lanes in TABLE16_LANES and (index := table16_index(expr, slot)) is not None:
             table = c.CUnary("&", self.scope.element(slot, slot.name, ZERO))
-            x = self.vector(Cast(DType.I32, index))
+            x = self.vector(index)
             return self._helper("table16_f32", DType.I32, table, x.node, gives=DType.F32)
         name, offset = place(slot, [self.scalar.linear(each) for each in expr.index])
         node = self.whole(slot, name, offset)

@@ -184,12 +184,12 @@ def nibbles(codes: np.ndarray, widths: tuple[int, ...]) -> np.ndarray:
 
 
 def nibble(block: EncodedBlock, part: str, row: Expr, piece: int) -> Expr:
-    """The codes from 0 to 15 of a vector, bytes."""
+    """The codes from 0 to 15 of a vector, widened first: few machines shift bytes."""
     at = nibble_bytes(block.block.widths[: piece - piece % 2])
-    byte = block.load(part, row, at)
+    byte = Cast(DType.I32, block.load(part, row, at))
     if piece % 2:
-        return Binary("shr", byte, Const(4, DType.U8))
-    return Binary("and", byte, Const(15, DType.U8))
+        return Binary("shr", byte, Const(4, DType.I32))
+    return Binary("and", byte, Const(15, DType.I32))
 
 
 CODE_VALUES = np.arange(-8, 8, dtype=np.float32)
@@ -297,7 +297,7 @@ class Codes:
         half = nibble(self.block, CODES, row, piece)
         if VALUES in self.block.stored:
             return Load(self.block.stored[VALUES].name, (Cast(DType.I64, half),), DType.F32)
-        return Cast(DType.F32, Binary("sub", Cast(DType.I32, half), Const(8, DType.I32)))
+        return Cast(DType.F32, Binary("sub", half, Const(8, DType.I32)))
 
 
 def _inputs() -> Expr:
