@@ -83,6 +83,12 @@ def whole_vectors(blocks: Sequence[LaneBlock], lanes: int, least: int) -> list[L
     return found
 
 
+def in_streams(block: LaneBlock, streams: int) -> LaneBlock:
+    """A block in so many streams, if its vectors are alike and share them evenly."""
+    even = len({*block.widths}) == 1 and len(block.widths) % streams == 0
+    return replace(block, streams=streams) if even else block
+
+
 def most_positions(parts: Contraction, vectors: int) -> int:
     """Positions of a register tile of so many vectors, beside a scalar and weights."""
     pairs, registers = parts.pairs, parts.task.target.registers

@@ -29,7 +29,7 @@ from weft.kernels.refusal import Refusal
 from weft.kernels.selection import alternatives, proposals, usual
 from weft.kernels.task import Task
 from weft.plan.diff import diff
-from weft.plan.implementation import Encoded, Packing
+from weft.plan.implementation import Encoded, Implementation, Packing
 from weft.plan.interpret import run
 from weft.plan.plan import Plan, written
 from weft.runtime.build import build
@@ -311,6 +311,24 @@ def rounded(task: Task) -> Task:
     return replace(task, arrays={**task.arrays, name: new}, encoding="")
 
 
+def right_offers(task: Task) -> list[Implementation]:
+    """What is offered for a task; its results are those of plain loops and decoded weights."""
+    plain = rounded(task)
+    nest = next(each for each in alternatives(plain) if each.name == "nest").make()
+    assert nest is not None
+    wanted = computed(plain, nest, memory_of(plain))
+    found: list[Implementation] = []
+    for each in offers(packed.propose, task):
+        made = each.make()
+        assert made is not None
+        assert made.scheme == each.name
+        np.testing.assert_allclose(
+            computed(task, made, memory_of(task)), wanted, rtol=1e-4, atol=1e-4
+        )
+        found.append(made)
+    return found
+
+
 @pytest.mark.parametrize("machine", ["x86-avx2", "x86-avx512", "aarch64-neon", "generic"])
 @pytest.mark.parametrize(
     ("rows", "lanes", "values", "across"),
@@ -321,18 +339,27 @@ def test_kernels_compute_with_decoded_weights(
     name: str, rows: int, lanes: int, values: int, across: bool, machine: str
 ) -> None:
     """By the interpreter, bounds verified, beside plain loops over the decoded weights."""
-    task = task_of(dense(rows, lanes, values, across), machine, name)
-    plain = rounded(task)
-    nest = next(each for each in alternatives(plain) if each.name == "nest").make()
-    assert nest is not None
-    wanted = computed(plain, nest, memory_of(plain))
-    offered = offers(packed.propose, task)
-    assert {each.name.rsplit("-", 1)[0] for each in offered} == {f"packed-{name}"}
-    for each in offered:
-        made = each.make()
-        assert made is not None
-        found = computed(task, made, memory_of(task))
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    made = right_offers(task_of(dense(rows, lanes, values, across), machine, name))
+    assert {each.scheme.rsplit("-", 1)[0] for each in made} == {f"packed-{name}"}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "streams"),
+    [
+        ("float28", 0, 4),
+        ("palette", 9, 2),  # vectors share bytes in pairs
+        ("palette", 100, 4),
+        ("int8", 0, 4),
+        ("int4", 0, 2),
+    ],
+)
+def test_weights_from_memory_are_read_in_streams(name: str, values: int, streams: int) -> None:
+    # Two whole blocks of four vectors, and a rest of two and a half.
+    task = task_of(dense(300, 2 * 32 + 20, values), "x86-avx2", name)
+    near = Memory("L1", bytes=1 << 10, bytes_per_cycle=64.0)
+    task = replace(task, target=replace(task.target, memories=(near, task.target.memories[-1])))
+    schemes = [made.scheme for made in right_offers(task)]
+    assert any(each.endswith(f"-1x4-in{streams}") for each in schemes)
 
 
 FORMS = [(4, 32, False), (4, 16, True), (8, 128, False), (8, 32, True)]

@@ -21,6 +21,7 @@ from weft.kernels.encodings.reading import EncodedBlock
 from weft.kernels.encodings.scaled import (
     finite,
     has_table_lookup,
+    looks_up_at_once,
     nibble,
     nibble_bytes,
     nibble_operations,
@@ -38,6 +39,8 @@ NUMBERS, PALETTE = "numbers", "palette"
 """What is stored."""
 MOST = 256
 """Values of a palette."""
+_TWO_TABLES = 7
+"""Operations on a vector of 4-bit numbers where each half of the palette is looked up in."""
 FEW = 16
 """Values that 4 bits number; also those of a palette by k-means."""
 _SAMPLES = 1 << 20
@@ -81,8 +84,9 @@ class Palette:
     def operations(self, target: Target) -> float:
         """Table lookup of 4-bit numbers; otherwise one load and one insert per lane."""
         lanes = target.lanes(DType.F32)
-        quick = self.number_bits == 4 and has_table_lookup(target)
-        return nibble_operations(target) if quick else 1 + 2 * lanes
+        if self.number_bits != 4 or not has_table_lookup(target):
+            return 1 + 2 * lanes
+        return nibble_operations(target) if looks_up_at_once(target) else _TWO_TABLES
 
     def parts(self, packing: Packing, widths: tuple[int, ...]) -> tuple[StoredPart, ...]:
         """Numbers and values."""

@@ -31,10 +31,11 @@ from weft.kernels.encodings.scaled import (
     ZEROS,
     Codes,
     finite,
-    has_table_lookup,
     integer_parts,
+    looks_up_at_once,
     nibble_operations,
     nibbles,
+    widens_loaded,
 )
 from weft.kernels.refusal import Refusal
 from weft.loops.nodes import Stmt
@@ -73,12 +74,14 @@ class Quantized:
         group: rows of a lane that share a scale.
         zero_points: whether zero points are stored.
         table: whether kernels convert 4-bit codes by a lookup table.
+        inverted: whether the sign bits of 8-bit codes are.
     """
 
     code_bits: int
     group: int
     zero_points: bool
     table: bool = False
+    inverted: bool = True
     exact: bool = field(default=True, init=False)
     in_order: bool = field(default=False, init=False)
     name: str = field(default="quantized", init=False)
@@ -111,8 +114,9 @@ class Quantized:
         return (*found, StoredPart(ZEROS, DType.I16, scales.shape))
 
     def for_target(self, target: Target) -> Quantized:
-        """The encoding, with a lookup table for 4-bit codes if the target has the instruction."""
-        return replace(self, table=self.code_bits == 4 and has_table_lookup(target))
+        """The encoding as the target's instructions read it."""
+        table = self.code_bits == 4 and looks_up_at_once(target)
+        return replace(self, table=table, inverted=not widens_loaded(target))
 
     def pack(self, array: np.ndarray, encoded: Encoded) -> np.ndarray:
         """One of the parts."""
@@ -133,8 +137,8 @@ class Quantized:
         for block, each in enumerate(packing.apply(codes.reshape(array.shape))):
             if self.code_bits == 4:
                 made[block] = nibbles(each, encoded.widths)
-            else:  # the sign bit inverted, as `scaled` has it
-                made[block] = each.view(np.int8)
+            else:  # unsigned, they are signed ones with the sign bit inverted
+                made[block] = each.view(np.int8) if self.inverted else (each ^ 128).view(np.int8)
         return made
 
     def decoded(self, array: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
@@ -144,7 +148,9 @@ class Quantized:
 
     def read(self, block: EncodedBlock) -> tuple[Stmt, ...]:
         """Group after group of rows, and what they leave over."""
-        return Codes(block, self.code_bits, self.group, self.zero_points).all()
+        return Codes(
+            block, self.code_bits, self.group, self.zero_points, inverted=self.inverted
+        ).all()
 
 
 @dataclass(frozen=True, eq=False)

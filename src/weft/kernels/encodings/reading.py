@@ -20,7 +20,7 @@ from typing import Protocol
 
 from weft.dtypes import DType
 from weft.kernels.tiling import LaneBlock
-from weft.kernels.writer import LANE, for_lanes, integer, plus
+from weft.kernels.writer import LANE, for_lanes, integer, plus, times
 from weft.loops.nodes import Binary, Buffer, Expr, For, Load, Prefetch, Stmt, Store, Var
 from weft.loops.walk import substitute
 from weft.plan.implementation import WeightEncoding
@@ -92,10 +92,11 @@ class EncodedBlock:
         return self.block.pieces()
 
     def load(self, part: str, row: Expr, offset: int) -> Expr:
-        """A vector of a part, from a place in a row of it."""
+        """A vector of a part, from a place in a row of all streams."""
         buffer = self.stored[part]
-        at = (self.number, row, plus(integer(offset), Var(LANE)))
-        return Load(buffer.name, at, buffer.dtype)
+        stream, place = divmod(offset, buffer.shape[-1])
+        number = plus(times(self.number, self.block.streams), stream)
+        return Load(buffer.name, (number, row, plus(integer(place), Var(LANE))), buffer.dtype)
 
     def store(self, name: str, piece: int, width: int, value: Expr, *at: Expr) -> For:
         """Writes one of the local vectors ``name0``, ``name1``, ..."""
@@ -123,7 +124,7 @@ class EncodedBlock:
         return self.set_sum(piece, width, total)
 
     def fetches(self, part: str, counter: Expr, count: int, rows: int, row: Expr) -> list[Stmt]:
-        """Hints for what comes some groups later.
+        """Hints for what comes some groups later, if that is in one stream.
 
         Args:
             part: that is read.
@@ -132,7 +133,7 @@ class EncodedBlock:
             rows: of the part that a group has.
             row: which of them is read now.
         """
-        if not self.target.caches:
+        if not self.target.caches or self.block.streams > 1:
             return []
         buffer = self.stored[part]
         width = buffer.shape[-1]

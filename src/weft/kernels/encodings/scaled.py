@@ -2,10 +2,10 @@
 
 The weights of a lane are scaled together, in groups of successive rows: ``int8`` has one scale
 for all rows of a lane (an output channel), ``int4`` one for every 32 rows.  Codes are signed,
-without zero points.  Those of 8 bits are stored with the sign bit inverted; those of 4 bits with
-8 added, two lanes in a byte: one vector of a block in the low halves, the next vector in the
-high halves.  So a vector of codes is one operation on a vector of bytes, the same in all lanes;
-and compilers widen what was computed by an instruction, but what was loaded element by element.
+without zero points.  Those of 4 bits are stored with 8 added, two lanes in a byte: one vector of a
+block in the low halves, the next vector in the high halves.  Those of 8 bits are stored with the
+sign bit inverted, but for AVX2 and AVX-512, for which there is a helper: compilers widen what was
+computed by an instruction, but what was loaded element by element.
 
 Kernels scale sums instead of weights::
 
@@ -15,7 +15,8 @@ Kernels scale sums instead of weights::
       acc[lane] += part[lane] * scale[group][lane]
 
 With zero points (encoding ``quantized``), kernels subtract ``zero * sum(x)`` of the group from
-``part`` before scaling.  AVX2 and AVX-512 convert 4-bit codes by a lookup in a table of 16 floats.
+``part`` before scaling.  AVX-512 converts 4-bit codes by a lookup in a table of 16 floats; that of
+AVX2 takes two permutations and a selection, longer than to convert integers.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from weft.targets.target import Target
 
 CODES, SCALES, ZEROS, VALUES = "codes", "scales", "zeros", "values"
 """Names of the stored parts; only the encoding ``quantized`` has zero points."""
-_LOOKUP_LANES = 8
-"""The fewest lanes of a vector that x86 looks up in a table of 16 floats."""
+_LOOKUP_LANES, _WHOLE_TABLE = 8, 16
+"""The fewest lanes of a vector that x86 looks up in a table of 16 floats, and at once."""
 GROUP = 32
 """Rows of a lane that share a scale of 4-bit codes."""
 _PART, _INPUTS = "part", "inputs"
@@ -55,11 +56,13 @@ class ScaledIntegers:
         code_bits: 8 or 4.
         group: rows of a lane that share a scale.
         table: whether kernels convert 4-bit codes by a lookup table.
+        inverted: whether the sign bits of 8-bit codes are.
     """
 
     code_bits: int
     group: int
     table: bool = False
+    inverted: bool = True
     exact: bool = field(default=False, init=False)
     in_order: bool = field(default=False, init=False)
 
@@ -92,8 +95,9 @@ class ScaledIntegers:
         return integer_parts(self.code_bits, self.group, packing, widths, table=self.table)
 
     def for_target(self, target: Target) -> ScaledIntegers:
-        """The encoding, with a lookup table for 4-bit codes if the target has the instruction."""
-        return replace(self, table=self.code_bits == 4 and has_table_lookup(target))
+        """The encoding as the target's instructions read it."""
+        table = self.code_bits == 4 and looks_up_at_once(target)
+        return replace(self, table=table, inverted=not widens_loaded(target))
 
     def pack(self, array: np.ndarray, encoded: Encoded) -> np.ndarray:
         """One of the parts."""
@@ -108,7 +112,7 @@ class ScaledIntegers:
                 continue
             codes = self.codes(weights, scales)
             if self.code_bits == 8:
-                made[block] = codes ^ np.int8(-128)
+                made[block] = codes ^ np.int8(-128) if self.inverted else codes
             else:
                 made[block] = nibbles(codes + 8, encoded.widths)
         return made
@@ -151,7 +155,7 @@ class ScaledIntegers:
 
     def read(self, block: EncodedBlock) -> tuple[Stmt, ...]:
         """Group after group of rows, and what they leave over."""
-        return Codes(block, self.code_bits, self.group).all()
+        return Codes(block, self.code_bits, self.group, inverted=self.inverted).all()
 
 
 def _grouped(weights: np.ndarray, size: int) -> np.ndarray:
@@ -210,13 +214,23 @@ def integer_parts(
 
 
 def has_table_lookup(target: Target) -> bool:
-    """Whether one or two instructions look a vector up in a table of 16 floats."""
+    """Whether a few instructions look a vector up in a table of 16 floats."""
     return "avx2" in target.features and target.lanes(DType.F32) >= _LOOKUP_LANES
+
+
+def looks_up_at_once(target: Target) -> bool:
+    """Whether one instruction does."""
+    return has_table_lookup(target) and target.lanes(DType.F32) >= _WHOLE_TABLE
+
+
+def widens_loaded(target: Target) -> bool:
+    """Whether a vector of bytes becomes wider by an instruction as it is loaded."""
+    return "avx2" in target.features
 
 
 def nibble_operations(target: Target) -> float:
     """Operations on a vector of 4-bit codes: unpack, widen, look up or convert, multiply-add."""
-    return 4 if has_table_lookup(target) else 5
+    return 4 if looks_up_at_once(target) else 5
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -230,12 +244,14 @@ class Codes:
         block: the lanes.
         bits: of a code; group: rows of a lane that share a scale.
         zero_points: whether zero points are stored; otherwise 4-bit codes have the zero point 8.
+        inverted: whether the sign bits of 8-bit codes are.
     """
 
     block: EncodedBlock
     bits: int
     group: int
     zero_points: bool = False
+    inverted: bool = True
 
     def all(self) -> tuple[Stmt, ...]:
         """Group after group of rows, and what they leave over."""
@@ -293,7 +309,9 @@ class Codes:
         """The codes of a vector, as numbers of single precision."""
         if self.bits == 8:
             stored = self.block.load(CODES, row, offset)
-            return Cast(DType.F32, Cast(DType.I32, Binary("xor", stored, Const(-128, DType.I8))))
+            if self.inverted:
+                stored = Binary("xor", stored, Const(-128, DType.I8))
+            return Cast(DType.F32, Cast(DType.I32, stored))
         half = nibble(self.block, CODES, row, piece)
         if VALUES in self.block.stored:
             return Load(self.block.stored[VALUES].name, (Cast(DType.I64, half),), DType.F32)

@@ -22,7 +22,7 @@ from weft.kernels.products.microkernel import Microkernel
 from weft.kernels.products.tiled_choice import rate
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.kernels.tiling import LaneBlock, blocks_of, slender
+from weft.kernels.tiling import FEW_REGISTERS, LaneBlock, blocks_of, in_streams, slender
 from weft.kernels.watched import found_of
 from weft.kernels.writer import for_range, plus, times, with_locals
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, Kernel, Load, LoopKind, Stmt, Var
@@ -74,12 +74,17 @@ def _alternatives(made: EncodedProduct) -> Iterator[Alternative]:
     usual = usual_vectors(made)
     for vectors in sorted({usual, max(_least(made), usual // 2)}, reverse=True):
         yield Alternative(
-            f"packed{made.row.label}-1x{vectors}",
+            _name(made, vectors),
             cost(made, vectors, usual),
             sums,
             partial(write, made, vectors),
             always,
         )
+
+
+def _name(made: EncodedProduct, vectors: int) -> str:
+    several = streams(made, vectors)
+    return f"packed{made.row.label}-1x{vectors}" + (f"-in{several}" if several > 1 else "")
 
 
 def encoded_products(task: Task) -> tuple[EncodedProduct, ...] | Refusal:
@@ -146,11 +151,29 @@ def _plain(parts: Contraction) -> Product | None:
 
 
 def usual_vectors(made: EncodedProduct) -> int:
-    """Vectors of a block: what decoding them takes stays in registers."""
+    """Vectors of a block: what decoding them takes stays in registers.
+
+    Where these are few, sums of whole groups are not: fewer vectors would wait for each other.
+    """
     parts = made.product.parts
     target = parts.task.target
     count = parts.lane_extent // target.lanes(DType.F32)
-    return max(_least(made), min(count, (target.registers - 8) // made.encoding.registers))
+    others = 4 if target.registers <= FEW_REGISTERS else 8
+    return max(_least(made), min(count, (target.registers - others) // made.encoding.registers))
+
+
+def streams(made: EncodedProduct, vectors: int) -> int:
+    """In how many streams weights that no own cache holds are read.
+
+    Measured with 16 registers only; others fetch ahead.
+    """
+    target = made.product.parts.task.target
+    size = made.product.axis.extent * made.product.parts.lane_extent * made.encoding.bits / 8
+    if not target.caches or size <= target.caches[-1] or target.registers > FEW_REGISTERS:
+        return 1
+    shares = vectors // _least(made)
+    most = min(target.memories[-1].streams, shares)
+    return max((each for each in range(1, most + 1) if shares % each == 0), default=1)
 
 
 def _least(made: EncodedProduct) -> int:
@@ -204,12 +227,16 @@ class _Writer:
                 self.params.append(buffer)
                 self.operands.append(Operand(task.value_of(buffer.name)))
         lanes = task.target.lanes(DType.F32)
-        blocks = blocks_of(parts.lane_extent, lanes, self.vectors)
-        body = [self.block(block) for block in slender(blocks, self.vectors)]
+        blocks = slender(blocks_of(parts.lane_extent, lanes, self.vectors), self.vectors)
+        body = [self.block(self.in_streams(block)) for block in blocks]
         params = (*self.params, task.output)
         kernel = simplify_kernel(Kernel(task.name, params, tuple(body)))
-        name = f"packed{self.made.row.label}-1x{self.vectors}"
-        return Implementation(kernel, tuple(self.operands), name)
+        return Implementation(kernel, tuple(self.operands), _name(self.made, self.vectors))
+
+    def in_streams(self, block: LaneBlock) -> LaneBlock:
+        """A block in streams, if they have as many vectors as those of whole blocks."""
+        whole = len(block.widths) == self.vectors
+        return in_streams(block, streams(self.made, self.vectors)) if whole else block
 
     def store(self, block: LaneBlock) -> dict[str, Buffer]:
         """Parameters for what is stored of a block's weights."""
@@ -217,12 +244,14 @@ class _Writer:
         task = product.parts.task
         weight = next(each for each in task.inputs if each.name == product.parts.weight)
         axis = product.dimension
-        packing = Packing(weight.shape, axis, (1 - axis,), block.start, block.count, block.width)
+        count, width = block.count * block.streams, block.width // block.streams
+        widths = block.widths[: len(block.widths) // block.streams]
+        packing = Packing(weight.shape, axis, (1 - axis,), block.start, count, width)
         found: dict[str, Buffer] = {}
-        for part in encoding.parts(packing, block.widths):
+        for part in encoding.parts(packing, widths):
             buffer = Buffer(f"{part.name}_{len(self.params)}", part.dtype, part.shape)
             found[part.name] = buffer
-            packed = Encoded(encoding, part.name, packing, block.widths)
+            packed = Encoded(encoding, part.name, packing, widths)
             self.params.append(buffer)
             self.operands.append(Operand(task.value_of(weight.name), packed))
         return found

@@ -35,6 +35,7 @@ from weft.kernels.tiling import (
     LaneBlock,
     Tile,
     blocks_of,
+    in_streams,
     is_product,
     slender,
     tile_shape,
@@ -384,13 +385,7 @@ def form_blocks(parts: Contraction, form: TileForm) -> list[LaneBlock]:
     if deep:
         extent -= sum(block.width for block in deep)
     found = slender(blocks_of(extent, lanes, form.vectors), form.vectors)
-    return [_in_streams(block, form.streams) for block in found] + deep
-
-
-def _in_streams(block: LaneBlock, streams: int) -> LaneBlock:
-    """A block in so many streams, if its vectors are alike and share them evenly."""
-    even = len({*block.widths}) == 1 and len(block.widths) % streams == 0
-    return replace(block, streams=streams) if even else block
+    return [in_streams(block, form.streams) for block in found] + deep
 
 
 def positions_of(parts: Contraction, form: TileForm, block: LaneBlock) -> int:
