@@ -17,6 +17,7 @@ from weft.kernels.elementwise import rows
 from weft.kernels.generator import Propose
 from weft.kernels.prepare import prepare
 from weft.kernels.products import tiled
+from weft.kernels.products.tile_form import TileForm, usual_form
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.loops.interpret import run
@@ -104,12 +105,12 @@ def memory_of(task: Task) -> dict[str, np.ndarray]:
     return found
 
 
-def tiled_kernel(task: Task, form: tiled.TileForm | None = None) -> Implementation | None:
+def tiled_kernel(task: Task, form: TileForm | None = None) -> Implementation | None:
     """The kernel of register tiles, cut as usual if it is not said how; none where refused."""
     parts = contraction_of(task)
     if isinstance(parts, Refusal) or not tiled.applies(parts):
         return None
-    return tiled.write(parts, form or tiled.usual_form(parts))
+    return tiled.write(parts, form or usual_form(parts))
 
 
 def rows_kernel(task: Task) -> Implementation | None:

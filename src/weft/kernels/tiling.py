@@ -89,6 +89,20 @@ def in_streams(block: LaneBlock, streams: int) -> LaneBlock:
     return replace(block, streams=streams) if even else block
 
 
+def streams_of(target: Target, size: int, vectors: int) -> int:
+    """In how many streams, of as many vectors each, a core reads weights once.
+
+    Args:
+        target: the machine.
+        size: of all weights in bytes; those that a cache of its own holds are one stream.
+        vectors: of a block of lanes.
+    """
+    if not target.caches or size <= target.caches[-1]:
+        return 1
+    most = min(target.memories[-1].streams, vectors)
+    return max(each for each in range(1, most + 1) if vectors % each == 0)
+
+
 def most_positions(parts: Contraction, vectors: int) -> int:
     """Positions of a register tile of so many vectors, beside a scalar and weights."""
     pairs, registers = parts.pairs, parts.task.target.registers

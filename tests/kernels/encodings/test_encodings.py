@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import weft
 from tests.kernels.tasks import all_tasks_of, computed, memory_of, offers, refusal
 from tests.plan.nets import Net
+from tests.targets.made import with_one_cache
 from tests.turns import a_few, examples, in_turn
 from weft.codegen.flavours import FLAVOURS
 from weft.errors import UserError
@@ -34,7 +35,6 @@ from weft.plan.interpret import run
 from weft.plan.plan import Plan, written
 from weft.runtime.build import build
 from weft.runtime.cache import Cache
-from weft.targets.target import Memory
 
 NAMES = ("palette", "int8", "int4")
 FIT = {each.name: each.fit for each in ENCODINGS}
@@ -311,7 +311,7 @@ def rounded(task: Task) -> Task:
     return replace(task, arrays={**task.arrays, name: new}, encoding="")
 
 
-def right_offers(task: Task) -> list[Implementation]:
+def right_offers(task: Task, off: float = 1e-4) -> list[Implementation]:
     """What is offered for a task; its results are those of plain loops and decoded weights."""
     plain = rounded(task)
     nest = next(each for each in alternatives(plain) if each.name == "nest").make()
@@ -322,9 +322,8 @@ def right_offers(task: Task) -> list[Implementation]:
         made = each.make()
         assert made is not None
         assert made.scheme == each.name
-        np.testing.assert_allclose(
-            computed(task, made, memory_of(task)), wanted, rtol=1e-4, atol=1e-4
-        )
+        result = computed(task, made, memory_of(task))
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=off)
         found.append(made)
     return found
 
@@ -356,8 +355,7 @@ def test_kernels_compute_with_decoded_weights(
 def test_weights_from_memory_are_read_in_streams(name: str, values: int, streams: int) -> None:
     # Two whole blocks of four vectors, and a rest of two and a half.
     task = task_of(dense(300, 2 * 32 + 20, values), "x86-avx2", name)
-    near = Memory("L1", bytes=1 << 10, bytes_per_cycle=64.0)
-    task = replace(task, target=replace(task.target, memories=(near, task.target.memories[-1])))
+    task = replace(task, target=with_one_cache(task.target, 1 << 10))
     schemes = [made.scheme for made in right_offers(task)]
     assert any(each.endswith(f"-1x4-in{streams}") for each in schemes)
 
@@ -371,25 +369,14 @@ def test_kernels_compute_with_the_codes_of_quantized_weights(
     form: tuple[int, int, bool], machine: str
 ) -> None:
     task = task_of(dense(70, 45, across=form[2], form=form), machine, "quantized")
-    plain = replace(task, encoding="")
-    nest = next(each for each in alternatives(plain) if each.name == "nest").make()
-    assert nest is not None
-    wanted = computed(plain, nest, memory_of(plain))
-    offered = offers(packed.propose, task)
-    assert {each.name.rsplit("-", 1)[0] for each in offered} == {"packed-quantized"}
-    for each in offered:
-        made = each.make()
-        assert made is not None
-        found = computed(task, made, memory_of(task))
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-3)
+    made = right_offers(task, off=2e-3)
+    assert {each.scheme.rsplit("-", 1)[0] for each in made} == {"packed-quantized"}
 
 
 @pytest.mark.parametrize("form", a_few([(form,) for form in FORMS], 1))
 def test_codes_of_quantized_weights_are_chosen_unasked(form: tuple[int, int, bool]) -> None:
     task = task_of(dense(512, 256, form=form))
-    near = Memory("L1", bytes=1 << 10, bytes_per_cycle=64.0)
-    far = replace(task.target, memories=(near, task.target.memories[-1]))
-    task = replace(task, target=far)
+    task = replace(task, target=with_one_cache(task.target, 1 << 10))
     assert usual(task).name.startswith("packed-quantized-")
     exact = replace(task, exact=True)
     assert not any("quantized" in each.name for each in alternatives(exact))
@@ -420,9 +407,7 @@ def test_exact_palettes_have_the_bits_of_other_loops() -> None:
 def test_palettes_are_not_chosen_where_looking_up_takes_longer_than_memory() -> None:
     """Those of 8 bits, which are looked up lane by lane; of 4 bits it is one instruction."""
     task = task_of(dense(512, 256, 100))
-    *_, last = task.target.memories
-    near = Memory("L1", bytes=1 << 10, bytes_per_cycle=64.0)
-    task = replace(task, target=replace(task.target, memories=(near, last)))
+    task = replace(task, target=with_one_cache(task.target, 1 << 10))
     costs = {each.name: each.cost for each in alternatives(task)}
     assert costs["packed-palette-1x8"] > costs["tiled-1x8-in4"]
     assert "palette" not in usual(task).name

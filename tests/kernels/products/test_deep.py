@@ -14,7 +14,7 @@ from tests.turns import in_turn
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.products import tiled
 from weft.kernels.products.reduction_lanes import deep_axis, deep_blocks, single_lane, vectors_of
-from weft.kernels.products.tiled import Order, TileForm
+from weft.kernels.products.tile_form import Order, TileForm
 from weft.kernels.products.tiled_choice import deep_forms
 from weft.kernels.selection import alternatives, generate
 from weft.kernels.task import Task

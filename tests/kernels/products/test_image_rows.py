@@ -11,7 +11,7 @@ from tests.kernels.tasks import assert_as_nest, found_by, tasks_of, tiled_kernel
 from tests.plan.nets import Net
 from tests.targets.made import cached
 from weft.kernels.contraction import contraction_of
-from weft.kernels.products.tiled import TileForm
+from weft.kernels.products.tile_form import TileForm
 from weft.kernels.task import Task
 from weft.loops.nodes import Const, For, Kernel, Prefetch, Stmt
 from weft.loops.ranges import Facts

@@ -12,6 +12,7 @@ from _pytest.mark import ParameterSet
 from tests.kernels.tasks import all_tasks_of, assert_as_nest, computed, memory_of, offers, refusal
 from tests.kernels.test_grid import check, machines
 from tests.plan.nets import Net
+from tests.targets.made import with_one_cache
 from tests.turns import a_few, thorough
 from weft.codegen.emit import emit
 from weft.codegen.flavours import FLAVOURS
@@ -29,7 +30,6 @@ from weft.plan.traffic import traffic
 from weft.runtime.build import build
 from weft.runtime.cache import Cache
 from weft.targets.find import target
-from weft.targets.target import Memory, Target
 
 
 def dense(rows: int, lanes: int, small: int = 0, across: bool = False) -> tuple[Net, str]:
@@ -106,20 +106,14 @@ def test_without_small_weights_the_bits_are_those_of_other_loops() -> None:
     }
 
 
-def cached(target: Target, size: int) -> Target:
-    """The target with a cache of so many bytes, which is its last."""
-    *_, last = target.memories
-    return replace(target, memories=(Memory("L1", bytes=size, bytes_per_cycle=64.0), last))
-
-
 def test_what_comes_from_memory_is_packed() -> None:
     made = dense(512, 96, 90)
     task = task_of(made)
     assert usual(task).name.startswith("tiled-")
-    task = replace(task, target=cached(task.target, 7 * 512 * 96 // 2))
+    task = replace(task, target=with_one_cache(task.target, 7 * 512 * 96 // 2))
     assert usual(task).name == generate(task).scheme == "packed-1x6"
     assert usual(replace(task, threads=2)).name == "packed-1x6"
-    task = replace(task, target=cached(task.target, 7 * 512 * 96 // 2 + 1))
+    task = replace(task, target=with_one_cache(task.target, 7 * 512 * 96 // 2 + 1))
     assert usual(task).name.startswith("tiled-")
 
 

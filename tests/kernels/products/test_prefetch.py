@@ -16,7 +16,7 @@ from tests.targets.made import cached
 from tests.turns import a_few
 from weft.kernels.contraction import contraction_of
 from weft.kernels.products.prefetch import following, last_lines, prefetches
-from weft.kernels.products.tiled import TileForm, form_blocks
+from weft.kernels.products.tile_form import TileForm, form_blocks
 from weft.kernels.task import Task
 from weft.kernels.winograd.choice import generate_as
 from weft.loops.nodes import Const, Expr, For, If, Kernel, Local, Prefetch, Stmt, Var

@@ -9,7 +9,8 @@ import pytest
 from tests.kernels.products.test_tiled_groups import product
 from tests.kernels.tasks import assert_as_nest
 from weft.dtypes import DType
-from weft.kernels.products.tiled import TileForm, usual_form, write
+from weft.kernels.products.tile_form import TileForm, usual_form
+from weft.kernels.products.tiled import write
 from weft.kernels.products.tiled_choice import propose
 
 

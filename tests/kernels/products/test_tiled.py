@@ -14,7 +14,7 @@ from tests.turns import a_few, examples
 from weft.dtypes import DType
 from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.products import microkernel
-from weft.kernels.products.tiled import Order, usual_form
+from weft.kernels.products.tile_form import Order, usual_form
 from weft.loops.nodes import For, Kernel, Local, LoopKind
 from weft.loops.statements import stored, walk_stmts
 from weft.loops.text import show, show_expr

@@ -9,7 +9,8 @@ import pytest
 from tests.kernels.tasks import assert_as_nest, tasks_of
 from tests.plan.nets import Net
 from weft.kernels.contraction import Contraction, contraction_of
-from weft.kernels.products.tiled import TileForm, usual_form, write
+from weft.kernels.products.tile_form import TileForm, usual_form
+from weft.kernels.products.tiled import write
 from weft.plan.work import stages_of
 
 

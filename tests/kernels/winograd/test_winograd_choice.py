@@ -15,7 +15,7 @@ from tests.targets.made import cached
 from tests.turns import a_few, in_turn
 from weft.dtypes import DType
 from weft.kernels import nest
-from weft.kernels.products.tiled import usual_form
+from weft.kernels.products.tile_form import usual_form
 from weft.kernels.products.tiled_choice import products, reduction
 from weft.kernels.selection import alternatives, generate
 from weft.kernels.task import Task

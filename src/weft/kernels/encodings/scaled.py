@@ -15,8 +15,8 @@ Kernels scale sums instead of weights::
       acc[lane] += part[lane] * scale[group][lane]
 
 With zero points (encoding ``quantized``), kernels subtract ``zero * sum(x)`` of the group from
-``part`` before scaling.  AVX-512 converts 4-bit codes by a lookup in a table of 16 floats; that of
-AVX2 takes two permutations and a selection, longer than to convert integers.
+``part`` before scaling.  AVX-512 converts 4-bit codes by a lookup in a table of 16 floats; AVX2's,
+two permutations and a selection, takes longer than converting integers.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def nibbles(codes: np.ndarray, widths: tuple[int, ...]) -> np.ndarray:
 
 
 def nibble(block: EncodedBlock, part: str, row: Expr, piece: int) -> Expr:
-    """The codes from 0 to 15 of a vector, widened first: few machines shift bytes."""
+    """The codes from 0 to 15 of a vector, widened first: x86 cannot shift bytes."""
     at = nibble_bytes(block.block.widths[: piece - piece % 2])
     byte = Cast(DType.I32, block.load(part, row, at))
     if piece % 2:

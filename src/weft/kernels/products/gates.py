@@ -24,7 +24,8 @@ from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.generator import Generator
 from weft.kernels.products.microkernel import Microkernel, replaced
 from weft.kernels.products.sum_blocks import block_size
-from weft.kernels.products.tiled import lane_count, packed_weight
+from weft.kernels.products.tile_form import lane_count
+from weft.kernels.products.tiled import packed_weight
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.kernels.tiling import LaneBlock, blocks_of, slender

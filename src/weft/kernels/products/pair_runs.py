@@ -22,7 +22,8 @@ from weft.kernels.contraction import Contraction, SlidingWindow
 from weft.kernels.paired_factors import PairedFactors, depth_of
 from weft.kernels.products import tiled_choice
 from weft.kernels.products.pairs import refused, rows_of
-from weft.kernels.products.tiled import TileForm, TileWriter
+from weft.kernels.products.tile_form import TileForm
+from weft.kernels.products.tiled import TileWriter
 from weft.kernels.refusal import Refusal
 from weft.kernels.row_copies import WIDE, RowCopies, Side, joined, side_by_side
 from weft.kernels.tiling import LaneBlock, even_tiles

@@ -10,7 +10,7 @@ from weft.kernels.generator import Generator
 from weft.kernels.products import pair_runs, tiled, tiled_choice
 from weft.kernels.products.pair_runs import row_runs
 from weft.kernels.products.pairs import paired
-from weft.kernels.products.tiled import Order, TileForm, usual_form
+from weft.kernels.products.tile_form import Order, TileForm, lane_count, usual_form
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
 from weft.plan.implementation import Implementation
@@ -66,7 +66,7 @@ def _of_runs(parts: Contraction) -> tuple[Alternative, ...]:
 def name_of(parts: Contraction, form: TileForm, kind: str = "") -> str:
     """What an alternative is called: ``vdpbf16ps-14x2-ahead``."""
     assert parts.pairs is not None
-    row = parts.pairs.rows[tiled.lane_count(parts)]
+    row = parts.pairs.rows[lane_count(parts)]
     return f"{row.name}-{kind}{form.name.removeprefix('tiled-')}"
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
-from enum import Enum
 from functools import partial
 from math import prod
 from typing import TypeAlias
@@ -28,88 +27,30 @@ from typing import TypeAlias
 from weft.kernels.contraction import Contraction
 from weft.kernels.products.microkernel import Microkernel
 from weft.kernels.products.pair_cells import PairCell
-from weft.kernels.products.prefetch import following, prefetches
-from weft.kernels.products.reduction_lanes import Deep, deep_axis, deep_blocks, vectors_of
+from weft.kernels.products.prefetch import following
+from weft.kernels.products.reduction_lanes import Deep, deep_axis, vectors_of
+from weft.kernels.products.tile_form import (
+    Order,
+    TileForm,
+    form_blocks,
+    lane_count,
+    positions_of,
+)
 from weft.kernels.tiling import (
-    FEW_REGISTERS,
     LaneBlock,
     Tile,
-    blocks_of,
-    in_streams,
-    is_product,
-    slender,
-    tile_shape,
     tiles_of,
 )
 from weft.kernels.writer import block_origin, for_range, integer, nested, plus, times
 from weft.loops.nodes import Axis, Binary, Buffer, Expr, For, If, Kernel, LoopKind, Stmt, Var
 from weft.loops.simplify import simplify_kernel
-from weft.loops.walk import dtype_of
 from weft.plan.implementation import Implementation, Operand, Packing
 from weft.records import dataclass
 
-MOST_DEEP = 6
-"""Deep vectors at every position: more leave too few positions that share their weights."""
 MOST_TILES = 256
 """Tiles that are written out one by one; an axis that needs more is not tiled."""
-
-MANY_GROUPS = 4
-"""Groups of positions from which on the caches are too small for all of them."""
-FROM_MEMORY = 2
-"""Bytes of positions that come in the time of one of weights.
-
-Another layer has just written the positions, so a shared cache has them; weights come from
-memory, for each group anew where they are many.  Measured with 16 registers only, so others count
-both alike.
-"""
 FEW_TILES = 8
 """Tiles of two sizes that are one loop, for threads to share; those with weights always are."""
-
-
-class Order(Enum):
-    """Where the loop over blocks of lanes stands."""
-
-    OUTERMOST = "outermost"
-    """Around everything: weights are streamed once."""
-    ROWS = "rows"
-    """Around the tiles of a row, inside the other loops."""
-    TILES = "tiles"
-    """Around a register tile: what it reads of the input is read from afar once."""
-
-
-@dataclass(frozen=True, slots=True)
-class TileForm:
-    """How the loops of a task are cut and ordered.
-
-    Attributes:
-        positions: of a register tile; vectors: that it has at every position.
-        order: of the loop over blocks of lanes.
-        ahead: whether the next block's weights are fetched while one is used.
-        streams: in how many the weights of a block of lanes lie (`LaneBlock`).
-        depth: parts of a sum in vectors of lanes that do not fill one
-            (``weft.kernels.products.reduction_lanes``).
-        group: so many positions go through all blocks before the next ones, so that what they
-            read stays in cache; 0 for all of them.
-    """
-
-    positions: int
-    vectors: int
-    order: Order = Order.OUTERMOST
-    ahead: bool = False
-    depth: int = 1
-    group: int = 0
-    streams: int = 1
-
-    @property
-    def name(self) -> str:
-        """What the alternative is called: ``tiled-14x2-tiles-ahead``, ``tiled-28x1d2``."""
-        depth = f"d{self.depth}" if self.depth > 1 else ""
-        order = "" if self.order is Order.OUTERMOST else f"-{self.order.value}"
-        ahead = "-ahead" if self.ahead else ""
-        group = f"-by{self.group}" if self.group else ""
-        streams = f"-in{self.streams}" if self.streams > 1 else ""
-        return f"tiled-{self.positions}x{self.vectors}{depth}{order}{group}{streams}{ahead}"
-
 
 _Share: TypeAlias = tuple[Expr, int]
 """Which of how many tiles that use the same weights one is."""
@@ -365,119 +306,6 @@ def _one_loop(inside: _Inside, large: Tile, small: Tile, around: Sequence[Axis])
 
 def _over(block: LaneBlock, body: tuple[Stmt, ...]) -> Stmt:
     return for_range("block", block.count, body, LoopKind.PARALLEL)
-
-
-def lane_count(parts: Contraction) -> int:
-    """Elements of a vector of accumulators."""
-    if parts.lanes is None:
-        return 1
-    target = parts.task.target
-    dtype = dtype_of(parts.reduce.value) if parts.reduce else parts.task.output.dtype
-    return target.lanes(dtype)
-
-
-def form_blocks(parts: Contraction, form: TileForm) -> list[LaneBlock]:
-    """The blocks of lanes of a form."""
-    if parts.lanes is None:
-        return [LaneBlock(0, 1, (1,))]
-    lanes, extent = lane_count(parts), parts.lanes.extent
-    deep = deep_blocks(extent, lanes, form.depth, MOST_DEEP) if form.depth > 1 else []
-    if deep:
-        extent -= sum(block.width for block in deep)
-    found = slender(blocks_of(extent, lanes, form.vectors), form.vectors)
-    return [in_streams(block, form.streams) for block in found] + deep
-
-
-def positions_of(parts: Contraction, form: TileForm, block: LaneBlock) -> int:
-    """Positions of the tiles of a block: of deep vectors as many as registers hold."""
-    if block.depth == 1 or parts.tile is None:
-        return form.positions
-    vectors = vectors_of(block, lane_count(parts))
-    most = max(1, (parts.task.target.registers - 2 - vectors) // vectors)
-    return -(-parts.tile.extent // -(-parts.tile.extent // most))
-
-
-def usual_form(parts: Contraction) -> TileForm:
-    """How the loops are cut and ordered if nobody measured anything better."""
-    positions, vectors = tile_shape(parts, lane_count(parts))
-    # Large weights are streamed once; small ones stay in cache over all rows.
-    order = Order.OUTERMOST if parts.weight else Order.ROWS
-    order = Order.TILES if parts.weight and slides_afar(parts) else order
-    ahead, streams = weight_reads(parts, positions, vectors)
-    group = row_group(parts, positions, vectors)
-    return TileForm(positions, vectors, order, ahead, group=group, streams=streams)
-
-
-def weight_reads(parts: Contraction, positions: int, vectors: int) -> tuple[bool, int]:
-    """Whether the weights are fetched ahead, and in how many streams they are read.
-
-    Hints for one stream do not make it as fast as several are: 16 GB/s and 25 on a Zen 3.  With
-    more registers that was not measured, and what can be fetched ahead is.
-    """
-    ahead, streams = fetches_ahead(parts, vectors), streams_of(parts, positions, vectors)
-    if streams > 1 and parts.task.target.registers <= FEW_REGISTERS:
-        ahead = False
-    return ahead, 1 if ahead else streams
-
-
-def streams_of(parts: Contraction, positions: int, vectors: int) -> int:
-    """In how many streams a product with one vector reads weights that no own cache holds."""
-    target = parts.task.target
-    if positions > 1 or not (parts.weight and target.caches) or parts.pairs or parts.slide:
-        return 1
-    weight = next(each for each in parts.task.inputs if each.name == parts.weight)
-    if weight.dtype.bytes * prod(weight.shape) <= target.caches[-1]:
-        return 1
-    return min(target.memories[-1].streams, vectors)
-
-
-def slides_afar(parts: Contraction) -> bool:
-    """Whether a window for every lane slides along one axis of an image from beyond the caches.
-
-    Block by block of lanes a line of every position would come from there, which no prefetcher
-    of a processor follows.  In images of two dimensions rows are read again for the next ones.
-    """
-    target, image = parts.task.target, parts.image
-    if parts.outer or not (parts.slide and image and target.caches):
-        return False
-    source = next(each for each in parts.task.inputs if each.name == image.buffer)
-    return source.dtype.bytes * prod(source.shape) > target.caches[-1] // 2
-
-
-def row_group(parts: Contraction, positions: int, vectors: int) -> int:
-    """Of a product with one matrix the positions that a core's caches hold; 0 for all of them.
-
-    With all positions in one group every block of lanes reads them from far away; with several
-    groups each of these reads all weights.
-    """
-    tile, target = parts.tile, parts.task.target
-    if not (parts.weight and tile and parts.reduce and target.caches and is_product(parts)):
-        return 0
-    row = dtype_of(parts.reduce.value).bytes * prod(axis.extent for axis in parts.reduce.axes)
-    if not row:
-        return 0
-    group = max(1, target.caches[-1] // 2 // row // positions) * positions
-    blocks = parts.lane_extent / (vectors * lane_count(parts))
-    weights = row * parts.lane_extent * tile.extent / group
-    several = tile.extent >= MANY_GROUPS * group and not parts.tile_guards
-    weigh = FROM_MEMORY if target.registers <= FEW_REGISTERS else 1
-    pays = weigh * weights < row * tile.extent * blocks
-    return group if several and blocks > 1 and pays else 0
-
-
-def fetches_ahead(parts: Contraction, vectors: int) -> bool:
-    """Whether the weights come from so far away that they are fetched ahead."""
-    if not parts.weight:
-        return False
-    if not parts.task.target.fused and parts.tile is not None:
-        # Many tiles take so long over a block that hints cost more than its first reading.
-        return False
-    weight = next(b for b in parts.task.inputs if b.name == parts.weight)
-    block = blocks_of(parts.lane_extent, lane_count(parts), vectors)[0]
-    slab = weight.dtype.bytes * prod(weight.shape) * block.width // parts.lane_extent
-    if parts.slide:
-        return block.count > 1
-    return prefetches(parts.task.target, slab, slab * block.count)
 
 
 def applies(parts: Contraction) -> bool:

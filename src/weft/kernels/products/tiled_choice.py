@@ -21,14 +21,16 @@ from weft.kernels.guards import Guard
 from weft.kernels.integer.sums import BYTES
 from weft.kernels.products import tiled
 from weft.kernels.products.reduction_lanes import deep_axis, deep_blocks, single_lane, vectors_of
-from weft.kernels.products.tiled import (
+from weft.kernels.products.tile_form import (
     MOST_DEEP,
     Order,
     TileForm,
+    fetches_ahead,
     form_blocks,
     lane_count,
     positions_of,
     usual_form,
+    weight_reads,
 )
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
@@ -102,7 +104,7 @@ def forms(parts: Contraction) -> Iterator[TileForm]:
     usual = usual_form(parts)
     count = -(-parts.lane_extent // lane_count(parts))
     for positions, vectors in shapes(parts, count):
-        ahead, streams = tiled.weight_reads(parts, positions, vectors)
+        ahead, streams = weight_reads(parts, positions, vectors)
         form = replace(usual, positions=positions, vectors=vectors, ahead=ahead, streams=streams)
         yield form
         if streams > 1:
@@ -135,7 +137,7 @@ def deep_forms(parts: Contraction) -> Iterator[TileForm]:
             continue
         for positions, vectors in shapes(parts, parts.lane_extent // lanes):
             form = replace(usual, positions=positions, vectors=vectors, depth=depth)
-            yield replace(form, ahead=tiled.fetches_ahead(parts, vectors))
+            yield replace(form, ahead=fetches_ahead(parts, vectors))
             fits = all(positions <= positions_of(parts, form, block) for block in deep)
             if fits and parts.tile is not None:
                 yield replace(form, order=Order.TILES, ahead=False)
