@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -58,6 +59,25 @@ _X86: Mapping[tuple[str, int], tuple[tuple[tuple[range, ...], str], ...]] = Mapp
                 "golden-cove": (0x8F, 0x97, 0x9A, 0xB7, 0xBA, 0xBF, 0xCF),
             }.items()
         ),
+    }
+)
+# The cores of a vendor by what each was the first to have, the youngest first: for models that are
+# in no list, as those of processors newer than it are, and those that virtual machines make up.
+_YOUNGEST: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "AuthenticAMD": {
+            "avx512_vp2intersect": "zen5",
+            "avx512f": "zen4",
+            "vaes": "zen3",
+            "clwb": "zen2",
+            "avx2": "zen",
+        },
+        "GenuineIntel": {
+            "avx512_bf16": "golden-cove",
+            "avx512_vbmi2": "ice-lake",
+            "avx512f": "skylake-x",
+            "avx2": "haswell",
+        },
     }
 )
 _ARM: Mapping[int, str] = MappingProxyType(
@@ -118,7 +138,10 @@ def feature_flags() -> tuple[str, ...]:
 
 
 def core() -> str:
-    """The kind of core, ``zen4`` or ``cortex-a72``; nothing if it is none of those known."""
+    """The kind of core, ``zen4`` or ``cortex-a72``; nothing if it is none of those known.
+
+    Of an unknown model from a known vendor it is the youngest known core whose instructions it has.
+    """
     found = cpuinfo()
     try:
         if found.get("CPU implementer") == "0x41":
@@ -126,8 +149,12 @@ def core() -> str:
         family, model = int(found["cpu family"]), int(found["model"])
     except (KeyError, ValueError):
         return ""
-    rows = _X86.get((found.get("vendor_id", ""), family), ())
-    return next((name for ranges, name in rows if any(model in each for each in ranges)), "")
+    vendor = found.get("vendor_id", "")
+    rows = _X86.get((vendor, family), ())
+    known = (name for ranges, name in rows if any(model in each for each in ranges))
+    flags = cpu_flags()
+    youngest = (name for flag, name in _YOUNGEST.get(vendor, {}).items() if flag in flags)
+    return next(chain(known, youngest), "")
 
 
 def cache_sizes() -> tuple[tuple[str, int], ...]:
