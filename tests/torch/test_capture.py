@@ -232,6 +232,27 @@ def test_modules_that_cannot_be_exported():
         capture(Function(lambda x: x + 1 if x.sum() > 0 else x), (X,))
 
 
+@pytest.mark.parametrize(
+    ("args", "why"), [((X, X), "too many positional arguments|takes 2"), ((X[:, :1],), "shapes")]
+)
+def test_arguments_that_the_module_refuses(args: tuple[torch.Tensor, ...], why: str) -> None:
+    with pytest.raises(UserError, match=rf"Linear must run with the example arguments.*({why})"):
+        capture(nn.Linear(4, 2), args)
+
+
+def test_modules_that_cannot_be_exported_keep_their_states() -> None:
+    class Refused(Counting):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = super().forward(x)
+            return y if y.sum() > 0 else x
+
+    module = Refused()
+    with pytest.raises(UserError, match="cannot export Refused"):
+        capture(module, (X,))
+    assert module.calls == 0
+    assert not module.cache.any()
+
+
 # --- writes in place ----------------------------------------------------------------------------
 
 

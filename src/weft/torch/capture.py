@@ -8,6 +8,7 @@ written, because that costs as much again as the export.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import operator
 import sys
@@ -124,8 +125,8 @@ def capture(
         decompose: makes the graph functional, with these ops as PyTorch decomposes them.
 
     Raises:
-        UserError: PyTorch cannot export it, with PyTorch's error as the cause, it computes
-            under autocast, or PyTorch infers wrong shapes for it.
+        UserError: PyTorch cannot export it, with PyTorch's error as the cause, it does not take
+            the example, it computes under autocast, or PyTorch infers wrong shapes for it.
     """
     kwargs = dict(kwargs or {})
     _register_caches(module)
@@ -142,12 +143,39 @@ def capture(
     except UserError:
         raise
     except Exception as error:
+        _check_call(module, args, kwargs)
         raise UserError(
             f"torch.export cannot export {type(module).__name__}",
-            got=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            got=_told(error),
             fix='torch.compile(model, backend="weft") runs what it can of such modules.',
         ) from error
     return _captured(type(module).__name__, exported, pytree.tree_leaves((args, kwargs)))
+
+
+def _check_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuses arguments that the module itself refuses.
+
+    Calls a copy that shares the parameters, as states may change.
+    """
+    shared: dict[int, Any] = {id(each): each for each in module.parameters()}
+    try:
+        own, args, kwargs = copy.deepcopy((module, args, kwargs), shared)
+    except Exception:  # noqa: BLE001 (whatever a module says when copied, it is another matter)
+        return
+    try:
+        with torch.no_grad():
+            own(*args, **kwargs)
+    except Exception as error:
+        raise UserError(
+            f"{type(module).__name__} must run with the example arguments",
+            got=_told(error),
+            fix="Give arguments that the module takes.",
+        ) from error
+
+
+def _told(error: Exception) -> str:
+    """The kind of an error and the first line of what it says."""
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
 def _register_caches(module: torch.nn.Module) -> None:
