@@ -322,6 +322,22 @@ def test_order_of_alternatives_says_nothing() -> None:
         )
 
 
+def test_a_node_of_the_chain_makes_an_operand() -> None:
+    shallow = graph_of(
+        """(%x: f32[4]) -> (%b) {
+            %a: f32[4] = Neg(%x)
+            %b: f32[4] = Add(%x, %a)
+        }"""
+    )
+    for operands in ("(x, Neg)", "{Neg, x}"):
+        assert found(f"Neg -> Add{operands}", shallow) == ["ab"]
+
+
+def test_rounds_that_find_the_same_again_are_not_further_matches() -> None:
+    every = query(RESIDUAL, "(const value){1,2}", overlaps="every")
+    assert [set(each.lists["value"]) for each in every] == [{"w"}, {"k"}]
+
+
 def test_nodes_know_their_sources() -> None:
     node: Node = query(RESIDUAL, "c: Conv[#0.input]")[0].node("c")
     assert node.name == "a"

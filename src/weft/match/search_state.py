@@ -240,7 +240,8 @@ class Kinds:
             case Distinguish.EVERY:
                 entries = tuple(entries_in(way.entries))
                 nodes = frozenset(entry.node.name for entry in entries if entry.node)
-                rounds = tuple(sorted((e.name, e.value) for e in entries if e.node is None))
+                # How often does not count: rounds without nodes could find the same again.
+                rounds = frozenset((e.name, e.value) for e in entries if e.node is None)
                 self.budget.spend(len(entries))
                 return (way.place, way.start, nodes, rounds, _items(way.bound), way.pending)
             case Distinguish.FIRM:

@@ -85,16 +85,30 @@ def _needed(expression: Expression) -> frozenset[str]:
 
 def least_nodes(expression: Expression) -> int:
     """How many nodes there are one after another at least where an expression fits."""
+    return max(_longer(expression))
+
+
+def _longer(expression: Expression) -> tuple[int, int]:
+    """How many nodes an expression adds to those in front of it, and how many it needs alone.
+
+    Both are the least numbers.  What makes an operand may be in front, too, so of these ways to a
+    node the longer counts and not their sum.
+    """
     match expression:
         case NodePattern(operands=operands):
-            return 1 + max(map(least_nodes, operands or ()), default=0)
+            return 1, 1 + max(map(least_nodes, operands or ()), default=0)
         case Other():
-            return 1
+            return 1, 1
         case Sequence(parts):
-            return sum(map(least_nodes, parts))
+            added, alone = 0, 0
+            for more, own in map(_longer, parts):
+                added, alone = added + more, max(alone + more, own)
+            return added, alone
         case Either(options):
-            return min(map(least_nodes, options))
-        case PatternRepeat(body=body, least=least):
-            return least * least_nodes(body)
+            every = [*map(_longer, options)]
+            return min(added for added, _ in every), min(alone for _, alone in every)
+        case PatternRepeat(body=body, least=least) if least:
+            added, alone = _longer(body)
+            return least * added, alone + (least - 1) * added
         case _:
-            return 0
+            return 0, 0
