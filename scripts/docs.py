@@ -171,8 +171,8 @@ def targets_page() -> Iterator[str]:
     yield (
         "`host` is the machine that Weft runs on: the best of `x86-sse2`, `x86-avx2`, "
         "`x86-avx512`, `aarch64-neon` and `generic`, with the features, the kind of core and "
-        "the cache sizes reported by Linux. A processor of Intel or AMD whose model is "
-        "unknown, as of one newer than Weft or of a virtual machine, counts as the youngest "
+        "the cache sizes reported by Linux. An Intel or AMD processor of unknown "
+        "model (newer than Weft, or in a virtual machine) counts as the newest "
         "known core whose instructions it has. If its core has a record with vectors of that "
         "width, such as `zen4`, its rates are those of that record: `vectors`, `issue`, "
         "`costs` and the bytes per cycle of `memories`. Its other figures are those of the "

@@ -60,7 +60,7 @@ def x86(vendor: str, family: int, model: int, flags: str = AVX512) -> dict[str, 
         ("x86_64", x86("GenuineIntel", 6, 0x6A), "ice-lake"),
         ("x86_64", x86("GenuineIntel", 6, 0x8F), "golden-cove"),
         ("x86_64", x86("GenuineIntel", 6, 0x3F), "haswell"),
-        # Models that are in no list, as those of virtual machines: what they have tells.
+        # Unknown models are told by their instructions.
         ("x86_64", x86("GenuineIntel", 6, 0xA7, f"{AVX512} avx512_vbmi2"), "ice-lake"),
         (
             "x86_64",

@@ -85,14 +85,14 @@ def _needed(expression: Expression) -> frozenset[str]:
 
 def least_nodes(expression: Expression) -> int:
     """How many nodes there are one after another at least where an expression fits."""
-    return max(_longer(expression))
+    return max(_least_path(expression))
 
 
-def _longer(expression: Expression) -> tuple[int, int]:
-    """How many nodes an expression adds to those in front of it, and how many it needs alone.
+def _least_path(expression: Expression) -> tuple[int, int]:
+    """How many nodes an expression adds to a path at least, and how many it has alone at least.
 
-    Both are the least numbers.  What makes an operand may be in front, too, so of these ways to a
-    node the longer counts and not their sum.
+    A node that makes an operand may also be on the path that leads to the expression, so a path
+    through both is as long as the longer of them, not as their sum.
     """
     match expression:
         case NodePattern(operands=operands):
@@ -101,14 +101,14 @@ def _longer(expression: Expression) -> tuple[int, int]:
             return 1, 1
         case Sequence(parts):
             added, alone = 0, 0
-            for more, own in map(_longer, parts):
+            for more, own in map(_least_path, parts):
                 added, alone = added + more, max(alone + more, own)
             return added, alone
         case Either(options):
-            every = [*map(_longer, options)]
+            every = [*map(_least_path, options)]
             return min(added for added, _ in every), min(alone for _, alone in every)
         case PatternRepeat(body=body, least=least) if least:
-            added, alone = _longer(body)
+            added, alone = _least_path(body)
             return least * added, alone + (least - 1) * added
         case _:
             return 0, 0

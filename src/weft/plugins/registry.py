@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from weft.errors import InternalError, UserError, WeftError
+from weft.errors import InternalError, UserError, WeftError, named
 from weft.plugins.discover import Kind, Plugin, doubled, generation, of_kind
 from weft.records import dataclass
 
@@ -235,7 +235,7 @@ class Table(Mapping[str, T]):
 def _told(error: BaseException) -> str:
     """An exception of somebody's code, and where it came from."""
     frames = traceback.extract_tb(error.__traceback__)
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = named(error)
     inner = [each for each in frames if not each.filename.startswith("<frozen")]
     last = inner[-1] if inner else None
     if last is None or Path(last.filename).parent.name == "metadata":

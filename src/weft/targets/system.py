@@ -61,9 +61,9 @@ _X86: Mapping[tuple[str, int], tuple[tuple[tuple[range, ...], str], ...]] = Mapp
         ),
     }
 )
-# The cores of a vendor by what each was the first to have, the youngest first: for models that are
-# in no list, as those of processors newer than it are, and those that virtual machines make up.
-_YOUNGEST: Mapping[str, Mapping[str, str]] = MappingProxyType(
+# The cores of a vendor by an instruction set that each was the first to have, the newest first: for
+# models that are not listed above, of newer processors or as virtual machines report them.
+_NEWEST: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "AuthenticAMD": {
             "avx512_vp2intersect": "zen5",
@@ -140,7 +140,7 @@ def feature_flags() -> tuple[str, ...]:
 def core() -> str:
     """The kind of core, ``zen4`` or ``cortex-a72``; nothing if it is none of those known.
 
-    Of an unknown model from a known vendor it is the youngest known core whose instructions it has.
+    An unknown model of Intel or AMD counts as the newest known core whose instructions it has.
     """
     found = cpuinfo()
     try:
@@ -153,8 +153,8 @@ def core() -> str:
     rows = _X86.get((vendor, family), ())
     known = (name for ranges, name in rows if any(model in each for each in ranges))
     flags = cpu_flags()
-    youngest = (name for flag, name in _YOUNGEST.get(vendor, {}).items() if flag in flags)
-    return next(chain(known, youngest), "")
+    newest = (name for flag, name in _NEWEST.get(vendor, {}).items() if flag in flags)
+    return next(chain(known, newest), "")
 
 
 def cache_sizes() -> tuple[tuple[str, int], ...]:

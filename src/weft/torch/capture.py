@@ -27,7 +27,7 @@ from torch import fx
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
-from weft.errors import UserError
+from weft.errors import UserError, named
 from weft.records import dataclass
 from weft.torch.folding import fold, known_nodes, simplify
 from weft.torch.functional import replace_writes
@@ -146,7 +146,7 @@ def capture(
         _check_call(module, args, kwargs)
         raise UserError(
             f"torch.export cannot export {type(module).__name__}",
-            got=_told(error),
+            got=named(error).splitlines()[0],
             fix='torch.compile(model, backend="weft") runs what it can of such modules.',
         ) from error
     return _captured(type(module).__name__, exported, pytree.tree_leaves((args, kwargs)))
@@ -160,7 +160,7 @@ def _check_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
     shared: dict[int, Any] = {id(each): each for each in module.parameters()}
     try:
         own, args, kwargs = copy.deepcopy((module, args, kwargs), shared)
-    except Exception:  # noqa: BLE001 (whatever a module says when copied, it is another matter)
+    except Exception:  # noqa: BLE001 (what cannot be copied is not called)
         return
     try:
         with torch.no_grad():
@@ -168,14 +168,9 @@ def _check_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
     except Exception as error:
         raise UserError(
             f"{type(module).__name__} must run with the example arguments",
-            got=_told(error),
+            got=named(error).splitlines()[0],
             fix="Give arguments that the module takes.",
         ) from error
-
-
-def _told(error: Exception) -> str:
-    """The kind of an error and the first line of what it says."""
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
 def _register_caches(module: torch.nn.Module) -> None:
