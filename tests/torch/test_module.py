@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -390,6 +391,31 @@ def test_arguments_and_results_may_be_nested():
         torch.testing.assert_close(got.first, expected.first)
         torch.testing.assert_close(got.second["twice"], expected.second["twice"])
         assert (got.second["none"], got.second["three"]) == (None, 3)
+
+
+class Signed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair = (1.0, 0.0)
+
+    def forward(self, x: torch.Tensor, other: Any = 0.0) -> tuple[torch.Tensor, ...]:
+        OWN.append("Signed")
+        signs = (self.pair[1], other)
+        return tuple(torch.copysign(x, torch.full_like(x, each)) for each in signs)
+
+
+@pytest.mark.parametrize("kind", [float, np.float64])
+def test_zeros_of_both_signs_are_two_values(kind: Any):
+    module, x = Signed().eval(), torch.randn(3)
+    fast = weft.optimize(module, x, kind(0.0), measure=False)
+    for value in (0.0, -0.0, 0.0, -0.0):
+        expected = module(x, kind(value))
+        for _ in range(2):
+            got = fast(x, kind(value))
+            assert all(map(torch.equal, got, expected)), value
+    fast(x)
+    module.pair = (1.0, -0.0)
+    assert torch.equal(fast(x)[0], module(x)[0])
 
 
 def test_channels_last_inputs_are_read_where_they_lie():

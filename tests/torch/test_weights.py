@@ -1,9 +1,13 @@
 """Weights change in every way that PyTorch's users change them: the next call is right."""
 
 import copy
+import operator
+import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -242,10 +246,12 @@ class _Tied(nn.Module):
         self.second.weight = self.first.weight
         self.register_buffer("order", torch.tensor([2, 0, 1, 3]))
         self.offset = torch.randn(4)
+        self.pair = (torch.randn(4), torch.randn(4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         OWN.append("_Tied")
-        return self.second(torch.relu(self.first(x)))[:, self.order] + self.offset
+        y = self.second(torch.relu(self.first(x)))[:, self.order] + self.offset
+        return y * self.pair[0] + self.pair[1]
 
 
 @torch.no_grad()
@@ -261,10 +267,51 @@ def test_what_is_part_of_the_code_is_compiled_anew():
         lambda: module.offset.add_(1),
         lambda: setattr(module, "offset", torch.randn(4)),
         lambda: setattr(module, "order", torch.tensor([0, 3, 1, 2])),
+        lambda: module.pair[0].add_(1),
+        lambda: setattr(module, "pair", (module.pair[0], torch.randn(4))),
     ):
         change()
         agrees(module, fast, x, compiled=None)
         agrees(module, fast, x)
+
+
+class _Configured(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 4)
+        self.scales = [[1.0], 2.0]
+        self.config = SimpleNamespace(table={"shift": 0.0}, steps=np.ones(4, np.float32))
+        self.config.own = weakref.proxy(self)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        OWN.append("_Configured")
+        y = self.head(x) * self.scales[0][0] + self.config.table["shift"]
+        return y * float(self.config.steps[1])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: operator.setitem(m.scales[0], 0, 3.0),
+        lambda m: m.config.table.update(shift=1.5),
+        lambda m: setattr(m.config, "table", {"shift": -1.0}),
+        lambda m: operator.setitem(m.config.steps, 1, 0.5),
+    ],
+)
+def test_refresh_looks_into_containers_and_objects(change: Change):
+    module: Any = _Configured().eval()
+    x = torch.randn(2, 4)
+    fast: Any = weft.optimize(module, x, measure=False)
+    change(module)
+    fast.refresh()
+    agrees(module, fast, x, compiled=None)
+    agrees(module, fast, x)
+    module.head.weight.view(-1).numpy()[5] = 7.0
+    fast.refresh()
+    captures = fast._weft._captures
+    agrees(module, fast, x)
+    assert fast._weft._captures == captures == 1  # weights alone are no reason to compile again
 
 
 @torch.no_grad()

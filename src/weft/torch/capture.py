@@ -31,6 +31,7 @@ from weft.errors import UserError, named
 from weft.records import dataclass
 from weft.torch.folding import fold, known_nodes, simplify
 from weft.torch.functional import replace_writes
+from weft.torch.tensors import memory_of
 
 Kind: TypeAlias = Literal["parameter", "buffer", "constant", "state", "input"]
 Decompositions: TypeAlias = Mapping[torch._ops.OperatorBase, Callable[..., Any]]
@@ -134,7 +135,7 @@ def capture(
         with torch.no_grad(), warnings.catch_warnings():
             # What PyTorch says of its own use of itself and of weights under two names.
             warnings.simplefilter("ignore")
-            exported = torch.export.export(module, args, kwargs, strict=False)
+            exported = torch.export.export(module, *_apart(module, args, kwargs), strict=False)
             simplify(exported)
             _check_states(exported.graph)
             if decompose is not None or _needs_functions(exported):
@@ -150,6 +151,25 @@ def capture(
             fix='torch.compile(model, backend="weft") runs what it can of such modules.',
         ) from error
     return _captured(type(module).__name__, exported, pytree.tree_leaves((args, kwargs)))
+
+
+def _apart(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, with tensors that share no memory with each other or with the module.
+
+    PyTorch would take what is one tensor in the example for one in every call.
+    """
+    known = {memory_of(each) for each in (*module.parameters(), *module.buffers())}
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    for place, leaf in enumerate(leaves):
+        memory = memory_of(leaf)
+        if memory is not None and memory in known:
+            leaves[place] = torch.empty_strided(
+                leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device
+            )
+        known.add(memory)
+    return pytree.tree_unflatten(leaves, spec)
 
 
 def _check_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

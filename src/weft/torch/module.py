@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 from weft.errors import UserError
 from weft.plan.choice import MAX_ROUNDING
 from weft.torch.binding import Binding, callable_of
+from weft.torch.contents import contents
 from weft.torch.native import MISS, native
 from weft.torch.own import reason_of_call, reason_of_module
 from weft.torch.specialise import Runner, Runners, Settings
@@ -56,8 +57,9 @@ def optimize(
     once.
 
     Weights that PyTorch writes, optimizers step, or attributes that are assigned are seen at
-    the next call.  After writes that PyTorch does not count (``p.data[0, 3] = 1``, NumPy) call
-    ``refresh``; see ``weft.torch.watch`` for what of them is seen.
+    the next call.  After writes that PyTorch does not count (``p.data[0, 3] = 1``, NumPy), and
+    after changes inside of lists and objects that are attributes, call ``refresh``; see
+    ``weft.torch.watch`` for what of them is seen.
 
     Args:
         module: any module.
@@ -143,7 +145,11 @@ def _class(kind: type[nn.Module]) -> type[Optimized]:
         return optimization.slow(args, kwargs) if result is MISS else result
 
     def refresh(self: Any) -> None:
-        """Prepares the weights anew, after writes that PyTorch does not count."""
+        """Looks at everything anew, after changes that are not seen.
+
+        Prepares the weights again, and compiles again where lists or objects that are attributes
+        hold something else than before.
+        """
         self._weft.refresh()
 
     space: dict[str, Any] = {
@@ -204,7 +210,9 @@ class Optimization:
         self._groups: dict[Hashable, list[Binding]] = {}
         self._watch: Watch | None = None
         self._prepared = 0
+        self._contents: list[Hashable] | None = None  # of containers, when code was made first
         self._stale = False
+        self._told = False
         self._captures = 0
         self._said: set[str] = set()
         self._lock = threading.RLock()
@@ -233,10 +241,10 @@ class Optimization:
             self._bind(args, kwargs)
 
     def refresh(self) -> None:
-        """Takes all weights for changed."""
+        """Takes all weights for changed, and looks into containers."""
         with self._lock:
-            self._stale = True
-            self._withdraw()
+            self._told = True
+            self._take_for_changed()
 
     def unlock(self) -> None:
         """Forgets who has the lock: a forked process lacks the threads that had it."""
@@ -245,7 +253,8 @@ class Optimization:
     def stepped(self, written: set[int]) -> None:
         """Notes that an optimizer wrote tensors, given by their ``id``."""
         if not self._stale and any(id(each) in written for _, each in held(self.module)):
-            self.refresh()
+            with self._lock:
+                self._take_for_changed()
 
     def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``call`` with arguments by name."""
@@ -289,6 +298,8 @@ class Optimization:
         if binding is None or binding.runner is not runner:
             binding = Binding(runner, leaves, torch.get_num_threads())
             flat = all(pytree.tree_is_leaf(each) for each in (*args, *kwargs.values()))
+            if self._contents is None:
+                self._contents = contents(self.module)
             self._bindings[key] = binding
             self._groups.setdefault(tuple(kwargs) if flat else spec, []).append(binding)
             self._adopt(binding)
@@ -316,14 +327,18 @@ class Optimization:
         now = self._new_watch()
         if watch is not None:
             changed = watch.changed(now)
-            if not watch.holds() or self._baked() & changed:
+            if not watch.holds() or self._baked() & changed or self._holds_else():
                 self._forget()
                 now = self._new_watch()
             if changed or self._stale:
                 self._withdraw()
-        self._stale = False
+        self._stale = self._told = False
         self._watch = now
         self._link()
+
+    def _holds_else(self) -> bool:
+        """Whether containers were changed, as far as somebody said that something was."""
+        return self._told and self._contents not in (None, contents(self.module))
 
     def _new_watch(self) -> Watch:
         """The module as it is now; states are read where they are, so that they may change."""
@@ -331,6 +346,10 @@ class Optimization:
         states = {name for each in runners for name in each.states()}
         used = {name for each in runners for name in each.prepared()} | self._baked()
         return Watch(self.module, self._constants(), states - used)
+
+    def _take_for_changed(self) -> None:
+        self._stale = True
+        self._withdraw()
 
     def _withdraw(self) -> None:
         """No weights are prepared."""
@@ -341,6 +360,7 @@ class Optimization:
     def _forget(self) -> None:
         """Nothing that was captured is right."""
         self._captures += 1
+        self._contents = None
         self._runners = Runners(_without_hooks(self.module), self.settings)
         self._bindings.clear()
         self._groups.clear()

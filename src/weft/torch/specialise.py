@@ -28,7 +28,8 @@ from weft.torch.eager import Layout, Times, own_forward, times
 from weft.torch.execution import CompiledPart
 from weft.torch.index_bounds import OutsideError
 from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
-from weft.torch.tensors import order_of
+from weft.torch.tensors import memory_of, order_of
+from weft.torch.watch import exact
 
 T = TypeVar("T")
 
@@ -170,14 +171,37 @@ class Runner:
         """
         if self.joined is None:
             return self._own_forward(leaves)
-        try:
-            return self._compiled(leaves)
-        except OutsideError:
-            # Nothing was written so far.  PyTorch refuses the index, or knows better.
-            made = self._own_forward(leaves)
-            name = type(self.module).__name__
-            warnings.warn(f"{name} ran its own forward: an index is out of bounds", stacklevel=2)
-            return made
+        why = "an argument shares memory with what the call writes"
+        if not self._writes_what_is_read(leaves):
+            try:
+                return self._compiled(leaves)
+            except OutsideError:
+                # Nothing was written so far.  PyTorch refuses the index, or knows better.
+                why = "an index is out of bounds"
+        made = self._own_forward(leaves)
+        warnings.warn(f"{type(self.module).__name__} ran its own forward: {why}", stacklevel=2)
+        return made
+
+    def _writes_what_is_read(self, leaves: Sequence[Any]) -> bool:
+        """Whether an argument lies in the memory of a tensor that is written, besides itself.
+
+        Compiled code writes when everything is computed; PyTorch's later ops see earlier writes.
+        """
+        if not self._targets:
+            return False
+        read = [*enumerate(map(memory_of, leaves))]
+        for slot in self._targets:
+            place = self._places[slot.node] if slot.kind == "input" else None
+            written = memory_of(self._held(slot) if place is None else leaves[place])
+            if written is None:
+                continue
+            if any(memory == written for other, memory in read if other != place):
+                return True
+            if place is not None:
+                held = (self._held(each) for each in self.captured.weights)
+                if any(memory_of(each) == written for each in held):
+                    return True
+        return False
 
     def _compiled(self, leaves: Sequence[Any]) -> list[Any]:
         assert self.joined is not None
@@ -384,4 +408,4 @@ def _kind(leaf: Any) -> Hashable:
     if isinstance(leaf, torch.Tensor):
         dense = leaf.layout == torch.strided
         return leaf.dtype, leaf.device, leaf.shape, order_of(leaf) if dense else ()
-    return type(leaf), leaf if isinstance(leaf, Hashable) else id(leaf)
+    return type(leaf), exact(leaf) if isinstance(leaf, Hashable) else id(leaf)

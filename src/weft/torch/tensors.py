@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import torch
@@ -66,6 +68,13 @@ def order_of(tensor: torch.Tensor) -> tuple[int, ...]:
     sizes, strides = tensor.shape, tensor.stride()
     order = sorted(range(tensor.dim()), key=lambda each: (sizes[each] > 1, -strides[each]))
     return tuple(order) if tensor.permute(order).is_contiguous() else ()
+
+
+def memory_of(value: Any) -> int | None:
+    """Where the memory begins that a tensor shares with its views; ``None`` for anything else."""
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided:
+        return None
+    return value.untyped_storage().data_ptr() or None
 
 
 def as_array(tensor: torch.Tensor) -> np.ndarray:

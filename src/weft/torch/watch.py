@@ -9,8 +9,8 @@ Seen are: every attribute and registration by identity; every write that PyTorch
 version of a tensor), and every change of a tensor's memory.  Writes that PyTorch does not count,
 into ``p.data``, through NumPy, or by fused optimizers, are seen where they change one of four
 elements of a tensor, its first and last among them, or where an optimizer's step made them.
-What changes a few other elements by such a write needs ``refresh``.  Lists and other containers
-that are attributes are not looked into.
+What changes a few other elements by such a write needs ``refresh``, and so does what changes in
+containers and objects that are attributes, which are not looked into before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REGISTERED = ("_parameters", "_buffers", "_modules")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 _IGNORED = frozenset((*_REGISTERED, *HOOKS, *_BACKWARD_HOOKS))
-_PLAIN = (int, float, complex, str, bytes, bool, tuple, frozenset, torch.dtype, torch.device)
+PLAIN = (int, float, complex, str, bytes, bool, tuple, frozenset, torch.dtype, torch.device)
 PLAIN_TENSORS = (torch.Tensor, nn.Parameter)
 GLOBAL_HOOKS: tuple[Mapping[Any, Any], ...] = (
     nn.modules.module._global_forward_hooks,
@@ -105,11 +105,24 @@ def _attributes(module: nn.Module) -> dict[str, Any]:
 
 
 def _same_attributes(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return old.keys() == new.keys() and all(
-        value is new[name]
-        or (type(value) is type(new[name]) and isinstance(value, _PLAIN) and value == new[name])
-        for name, value in old.items()
-    )
+    return old.keys() == new.keys() and all(_same(value, new[name]) for name, value in old.items())
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple):  # of tensors, for example, which have no truth value
+        return len(one) == len(other) and all(map(_same, one, other))
+    return isinstance(one, PLAIN) and exact(one) == exact(other)
+
+
+def exact(value: Any) -> Any:
+    """What is equal for the same values alone: zeros of both signs differ, ``nan`` is itself."""
+    if isinstance(value, float):
+        return value.hex()
+    return repr(value) if isinstance(value, complex) else value
 
 
 # --- weights --------------------------------------------------------------------------------

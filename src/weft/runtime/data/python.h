@@ -38,6 +38,8 @@ extern int PyDict_Next(PyObject *dict, Py_ssize_t *place, PyObject **key, PyObje
 extern Py_ssize_t PyDict_Size(PyObject *dict);
 extern PyObject *PyDict_GetItem(PyObject *dict, PyObject *key);
 extern PyObject *PyObject_GetAttr(PyObject *object, PyObject *name);
+extern double PyFloat_AsDouble(PyObject *number);
+extern char PyFloat_Type; /* only its address is used */
 extern int PyObject_RichCompareBool(PyObject *left, PyObject *right, int comparison);
 extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *arguments, size_t count,
                                      PyObject *names);

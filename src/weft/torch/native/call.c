@@ -73,6 +73,7 @@ static int is_no(const weft_torch *torch, PyObject *object, PyObject *name)
     return got == torch->no;
 }
 
+/* Zeros of both signs are equal and yet not the same. */
 static int same_value(PyObject *given, PyObject *wanted)
 {
     int same;
@@ -81,6 +82,10 @@ static int same_value(PyObject *given, PyObject *wanted)
     }
     if (given->ob_type != wanted->ob_type) {
         return 0;
+    }
+    if (given->ob_type == &PyFloat_Type) {
+        const double values[2] = {PyFloat_AsDouble(given), PyFloat_AsDouble(wanted)};
+        return memcmp(&values[0], &values[1], sizeof values[0]) == 0;
     }
     same = PyObject_RichCompareBool(given, wanted, Py_EQ);
     if (same < 0) {
