@@ -15,8 +15,8 @@ import numpy as np
 
 from weft.atomic import replacing_folder, write_files
 from weft.codegen.emit import Files
-from weft.codegen.interface import PortName, run_parameters
-from weft.codegen.naming import STORAGE, comment_text
+from weft.codegen.interface import Interface, run_parameters
+from weft.codegen.naming import STORAGE, CNames, comment_text
 from weft.errors import UserError
 from weft.export.exports import rendered
 from weft.export.toolkit import check_folder
@@ -101,22 +101,23 @@ class CLibrary:
     def facts(self) -> dict[str, Any]:
         """What the templates speak of."""
         files, interface = self.files, self.files.interface
+        parameters = run_parameters(interface)
+        context = CNames(name for _, name in parameters).fresh("context")
         names = {
-            each.name: f"context->arena.start + {each.arena.start}".removesuffix(" + 0")
+            each.name: f"{context}->arena.start + {each.arena.start}".removesuffix(" + 0")
             for each in interface.arenas
         }
         if interface.state:
-            names[interface.state] = "context->state.start"
+            names[interface.state] = f"{context}->state.start"
         if interface.weights:
-            names[interface.weights] = "context->weights->data"
+            names[interface.weights] = f"{context}->weights->data"
         if interface.prepared:
             at = len(self.data) - len(self.prepared)
-            names[interface.prepared] = f"context->weights->data + {at}"
+            names[interface.prepared] = f"{context}->weights->data + {at}"
         if interface.threads:
-            names[interface.threads] = "&context->weights->threads"
-        parameters = run_parameters(interface)
-        ports = [name for _, name in parameters if name not in names]
-        inputs, outputs = (_ports(each) for each in (interface.inputs, interface.outputs))
+            names[interface.threads] = f"&{context}->weights->threads"
+        ports = _ports(interface)
+        inputs, outputs = ports[: len(interface.inputs)], ports[len(interface.inputs) :]
         types = "; ".join(f"{each['name']} {each['dtype']}[{each['shape']}]" for each in inputs)
         types += "; " + "; ".join(f"{p['name']} {p['dtype']}[{p['shape']}]" for p in outputs)
         return {
@@ -130,11 +131,12 @@ class CLibrary:
             "inside": self.inside,
             "inputs": inputs,
             "outputs": outputs,
-            "ports": [*inputs, *outputs],
+            "ports": ports,
             "call_parameters": ", ".join(
                 f"{type}{name}" for type, name in parameters if name not in names
             ),
-            "call_names": ", ".join(ports),
+            "call_names": ", ".join(name for _, name in parameters if name not in names),
+            "context": context,
             "run": interface.function,
             "run_arguments": ", ".join(names.get(name, name) for _, name in parameters),
             "reset": interface.reset,
@@ -161,19 +163,37 @@ class CLibrary:
 _POOL = ("weft_pool_new", "weft_pool_run", "weft_pool_free")
 
 
-def _ports(ports: Sequence[PortName]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": each.name,
-            "title": comment_text(each.port.name),
-            "dtype": each.port.dtype.value,
-            "ctype": STORAGE[each.port.dtype],
-            "shape": "x".join(map(str, each.port.shape)),
-            "count": max(1, prod(each.port.shape)),
-            "bytes": max(1, prod(each.port.shape)) * each.port.dtype.numpy.itemsize,
-        }
-        for each in ports
-    ]
+_OF_EXAMPLES = (
+    "FILE Context Weights check clearerr context context_of count data done error "
+    "fclose feof ferror fflush fgetc fgetpos fgets file files fine fopen fprintf fputc fputs fread "
+    "freopen fscanf fseek fsetpos ftell fwrite getc getchar load path perror putc putchar read "
+    "rewind setbuf setvbuf snprintf sprintf sscanf status std stderr stdin stdout tmpfile tmpnam "
+    "transfer ungetc vfprintf vprintf vsprintf weights write"
+).split()
+"""What means something else where the callers in C and C++ have arrays."""
+
+
+def _ports(interface: Interface) -> list[dict[str, Any]]:
+    """Inputs and outputs; names of macros and files differ in more than case."""
+    macros, files, arrays = CNames(), CNames(), CNames(_OF_EXAMPLES)
+    found: list[dict[str, Any]] = []
+    for each in interface.ports:
+        file = files.fresh(each.name.lower())
+        found.append(
+            {
+                "name": each.name,
+                "title": comment_text(each.port.name),
+                "dtype": each.port.dtype.value,
+                "ctype": STORAGE[each.port.dtype],
+                "shape": "x".join(map(str, each.port.shape)),
+                "count": max(1, prod(each.port.shape)),
+                "bytes": max(1, prod(each.port.shape)) * each.port.dtype.numpy.itemsize,
+                "length": macros.fresh(f"{interface.prefix}_{each.name.upper()}_LENGTH"),
+                "file": each.name if file == each.name.lower() else file,
+                "array": arrays.fresh(each.name),
+            }
+        )
+    return found
 
 
 def write_library(library: CLibrary, folder: Path) -> list[str]:
@@ -209,7 +229,7 @@ def _content(library: CLibrary) -> Iterator[tuple[str, bytes]]:
         (facts["outputs"], library.outputs, "out"),
     ):
         for port, array in zip(ports, arrays, strict=False):
-            yield f"examples/{port['name']}.{ending}", np.ascontiguousarray(array).tobytes()
+            yield f"examples/{port['file']}.{ending}", np.ascontiguousarray(array).tobytes()
     record = {key: facts[key] for key in ("name", "model", "target", "version", "abi", "signature")}
     record |= {"threads": files.threads, "weights_bytes": len(library.data)}
     yield MARKER, (json.dumps(record, indent=2) + "\n").encode()
