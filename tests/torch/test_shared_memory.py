@@ -93,6 +93,18 @@ def test_writes_into_an_argument_are_seen_through_others(
     torch.testing.assert_close(got, own)
 
 
+@torch.no_grad()
+def test_parts_of_one_memory_that_lie_apart_are_no_reason():
+    module, both = _Writing().eval(), torch.randn(2, 4)
+    fast = weft.optimize(module, both[0].clone(), both[1].clone(), measure=False)
+    own = both.clone()
+    expected = module(*own)
+    OWN.clear()
+    torch.testing.assert_close(fast(*both), expected)
+    torch.testing.assert_close(both, own)
+    assert not OWN
+
+
 class _Counted(nn.Module):
     total: torch.Tensor
 

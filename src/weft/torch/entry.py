@@ -127,8 +127,8 @@ class CallEntry:
                 leaf.shape, leaf.strides = ctypes.addressof(shape), ctypes.addressof(strides)
             else:
                 # C tells zeros of both signs apart where the type is float, not in its subclasses.
-                other = isinstance(value, float) and type(value) is not float
-                leaf.value = id(self._keep(object() if other else value))
+                subclass = isinstance(value, float) and type(value) is not float
+                leaf.value = id(self._keep(object() if subclass else value))
         return array
 
     def _keep(self, value: Any) -> Any:

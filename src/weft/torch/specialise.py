@@ -28,7 +28,7 @@ from weft.torch.eager import Layout, Times, own_forward, times
 from weft.torch.execution import CompiledPart
 from weft.torch.index_bounds import OutsideError
 from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
-from weft.torch.tensors import memory_of, order_of
+from weft.torch.tensors import order_of, span_of
 from weft.torch.watch import exact
 
 T = TypeVar("T")
@@ -189,18 +189,16 @@ class Runner:
         """
         if not self._targets:
             return False
-        read = [*enumerate(map(memory_of, leaves))]
+        given = [*map(span_of, leaves)]
         for slot in self._targets:
-            place = self._places[slot.node] if slot.kind == "input" else None
-            written = memory_of(self._held(slot) if place is None else leaves[place])
-            if written is None:
-                continue
-            if any(memory == written for other, memory in read if other != place):
+            if slot.kind == "input":
+                place = self._places[slot.node]
+                written, others = given[place], given[:place] + given[place + 1 :]
+                others += [span_of(self._held(each)) for each in self.captured.weights]
+            else:
+                written, others = span_of(self._held(slot)), given
+            if any(written[0] < end and start < written[1] for start, end in others):
                 return True
-            if place is not None:
-                held = (self._held(each) for each in self.captured.weights)
-                if any(memory_of(each) == written for each in held):
-                    return True
         return False
 
     def _compiled(self, leaves: Sequence[Any]) -> list[Any]:

@@ -77,6 +77,17 @@ def memory_of(value: Any) -> int | None:
     return value.untyped_storage().data_ptr() or None
 
 
+def span_of(value: Any) -> tuple[int, int]:
+    """The addresses between which the elements of a tensor lie; nowhere for anything else."""
+    if memory_of(value) is None or not value.numel():
+        return 0, 0
+    last = sum(
+        (size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True)
+    )
+    start = value.data_ptr()
+    return start, start + (last + 1) * value.element_size()
+
+
 def as_array(tensor: torch.Tensor) -> np.ndarray:
     """The elements of a tensor in main memory; shared, not copied."""
     tensor = tensor.detach()
