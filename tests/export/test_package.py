@@ -8,7 +8,6 @@ import sys
 import pytest
 
 import weft
-from weft.runtime.compiler import find_compiler
 
 ops = weft.ops
 NETWORKS = {
@@ -33,7 +32,7 @@ NETWORKS = {
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize(("language", "driver"), [("c", "gcc"), ("cpp", "g++")])
 def test_callers_work_whatever_inputs_are_called(name, language, driver, tmp_path):
-    if shutil.which(driver) is None or find_compiler() is None:
+    if shutil.which(driver) is None:
         pytest.skip(f"{driver} is not installed")
     lib = tmp_path / "lib"
     NETWORKS[name].deploy(lib, name="net")
