@@ -135,7 +135,7 @@ class CLibrary:
             "call_parameters": ", ".join(
                 f"{type}{name}" for type, name in parameters if name not in names
             ),
-            "call_names": ", ".join(name for _, name in parameters if name not in names),
+            "call_names": ", ".join(port["array"] for port in ports),
             "context": context,
             "run": interface.function,
             "run_arguments": ", ".join(names.get(name, name) for _, name in parameters),
