@@ -40,7 +40,7 @@ def keras_page() -> Iterator[str]:
     )
     yield "## Operations"
     yield (
-        "Functions of `keras.ops` between layers: "
+        f"{len(OPERATIONS)} functions of `keras.ops` between layers, each tested against Keras 3: "
         + ", ".join(f"`{name}`" for name in sorted(OPERATIONS))
         + "."
     )

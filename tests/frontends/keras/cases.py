@@ -348,6 +348,8 @@ def _preprocessing() -> list[Case]:
             {"height": 16, "width": 24, "interpolation": "nearest"},
             {"height": 5, "width": 7},
             {"height": 6, "width": 6, "crop_to_aspect_ratio": True},
+            {"height": 5, "width": 7, "antialias": True},
+            {"height": 5, "width": 7, "interpolation": "bicubic", "antialias": True},
         ),
         *cases("CenterCrop", (8, 12, 3), {"height": 5, "width": 6}, {"height": 9, "width": 6}),
         *cases("RandomFlip", (4, 4, 3), {}),

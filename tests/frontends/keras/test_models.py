@@ -100,25 +100,14 @@ def test_operations_between_layers(keras, tmp_path):
     both(keras.Model(x, outputs), tmp_path)
 
 
-def test_functions_of_tensorflow_in_models_of_keras_2(tmp_path):
+def of_keras_2(folder, shape, lambdas, outputs):
+    """A file of Keras 2 whose layers are functions of TensorFlow."""
     h5py = pytest.importorskip("h5py")
-    lambdas = [
-        ("TFOpLambda", "a", "math.multiply", ["x", 0, 0, {"y": 2.0, "name": None}]),
-        ("TFOpLambda", "b", "__operators__.add", ["a", 0, 0, {"y": ["x", 0, 0], "name": None}]),
-        ("TFOpLambda", "c", "nn.relu", ["b", 0, 0, {"name": None}]),
-        ("TFOpLambda", "d", "math.reduce_mean", ["c", 0, 0, {"axis": 1, "keepdims": True}]),
-        (
-            "SlicingOpLambda",
-            "e",
-            "__operators__.getitem",
-            ["c", 0, 0, {"slice_spec": [{"start": None, "stop": None, "step": None}, 1]}],
-        ),
-    ]
     layers = [
         {
             "class_name": "InputLayer",
             "name": "x",
-            "config": {"batch_input_shape": [None, 3], "dtype": "float32", "name": "x"},
+            "config": {"batch_input_shape": [None, *shape], "dtype": "float32", "name": "x"},
             "inbound_nodes": [],
         },
         *(
@@ -135,18 +124,52 @@ def test_functions_of_tensorflow_in_models_of_keras_2(tmp_path):
         "name": "net",
         "layers": layers,
         "input_layers": [["x", 0, 0]],
-        "output_layers": [["d", 0, 0], ["e", 0, 0]],
+        "output_layers": [[name, 0, 0] for name in outputs],
     }
-    path = tmp_path / "net.h5"
+    path = folder / "net.h5"
     with h5py.File(path, "w") as file:
         file.attrs["keras_version"] = "2.11.0"
         file.attrs["model_config"] = json.dumps({"class_name": "Functional", "config": config})
         file.create_group("model_weights")
+    return path
+
+
+def test_functions_of_tensorflow_in_models_of_keras_2(tmp_path):
+    lambdas = [
+        ("TFOpLambda", "a", "math.multiply", ["x", 0, 0, {"y": 2.0, "name": None}]),
+        ("TFOpLambda", "b", "__operators__.add", ["a", 0, 0, {"y": ["x", 0, 0], "name": None}]),
+        ("TFOpLambda", "c", "nn.relu", ["b", 0, 0, {"name": None}]),
+        ("TFOpLambda", "d", "math.reduce_mean", ["c", 0, 0, {"axis": 1, "keepdims": True}]),
+        (
+            "SlicingOpLambda",
+            "e",
+            "__operators__.getitem",
+            ["c", 0, 0, {"slice_spec": [{"start": None, "stop": None, "step": None}, 1]}],
+        ),
+        ("TFOpLambda", "f", "math.l2_normalize", ["c", 0, 0, {"axis": -1}]),
+    ]
+    path = of_keras_2(tmp_path, [3], lambdas, ["d", "e", "f"])
     x = np.array([[-2.0, 1.0, 3.0]], np.float32)
-    mean, second = weft.load(path).reference(x)
+    mean, second, unit = weft.load(path).reference(x)
     relu = np.maximum(3 * x, 0)
     np.testing.assert_allclose(mean, relu.mean(1, keepdims=True))
     np.testing.assert_allclose(second, relu[:, 1])
+    np.testing.assert_allclose(unit, relu / np.sqrt((relu**2).sum()), rtol=1e-6)
+    # TensorFlow divides by 1e-6 at least.
+    np.testing.assert_allclose(weft.load(path).reference(x * 1e-8)[2], relu * 1e-2, rtol=1e-6)
+
+
+def test_blocks_of_tensorflow_in_models_of_keras_2(tmp_path):
+    lambdas = [
+        ("TFOpLambda", "deep", "nn.space_to_depth", ["x", 0, 0, {"block_size": 2}]),
+        ("TFOpLambda", "back", "nn.depth_to_space", ["deep", 0, 0, {"block_size": 2}]),
+    ]
+    path = of_keras_2(tmp_path, [4, 6, 2], lambdas, ["deep", "back"])
+    x = np.arange(48, dtype=np.float32).reshape(1, 4, 6, 2)
+    deep, back = weft.load(path).reference(x)
+    blocks = x.reshape(1, 2, 2, 3, 2, 2).transpose(0, 1, 3, 2, 4, 5)
+    np.testing.assert_array_equal(deep, blocks.reshape(1, 2, 3, 8))
+    np.testing.assert_array_equal(back, x)
 
 
 def test_a_model_in_memory_is_as_its_file(keras, tmp_path):

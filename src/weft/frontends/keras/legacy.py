@@ -57,6 +57,8 @@ KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     "nn.softmax": ("Softmax", ("logits", "axis")),
     "nn.log_softmax": ("LogSoftmax", ("logits", "axis")),
     "math.l2_normalize": ("Normalize", ("x", "axis")),
+    "nn.depth_to_space": ("DepthToSpace", ("input", "block_size")),
+    "nn.space_to_depth": ("SpaceToDepth", ("input", "block_size")),
     "clip_by_value": ("Clip", ("t", "clip_value_min", "clip_value_max")),
     "cast": ("Cast", ("x", "dtype")),
     "concat": ("Concatenate", ("values", "axis")),
@@ -96,6 +98,9 @@ def function(g: Emit, c: Config, *args: Any, **kwargs: Any) -> Made:
         g.refuse(f"tf.{name} with {next(iter(kwargs))} is not supported")
     while given and given[-1] is None:
         given.pop()
+    if kind == "Normalize":
+        # Below 1e-12 of the sum of squares.
+        return OPERATIONS[kind](g, *given, epsilon=1e-6)
     if kind == "Gelu" and len(given) < 2:
         given.append(False)
     if kind in ("Sum", "Mean", "Max", "Min", "Prod", "Std", "Var", "Logsumexp") and len(given) > 2:

@@ -13,6 +13,8 @@ from weft.frontends.keras.record import Emit, Row, Tensor, operation
 
 Operand = Any
 """A tensor, a number or an array."""
+EPSILON = 1e-7
+"""Keras's number that keeps divisors from 0, where a model gives none."""
 
 _UNARY = {
     "Absolute": "Abs", "Abs": "Abs", "Negative": "Neg", "Exp": "Exp", "Exp2": "Exp2",
@@ -21,12 +23,16 @@ _UNARY = {
     "Cosh": "Cosh", "Arcsin": "Asin", "Arccos": "Acos", "Arctan": "Atan", "Arcsinh": "Asinh",
     "Arccosh": "Acosh", "Arctanh": "Atanh", "Floor": "Floor", "Ceil": "Ceil", "Sign": "Sign",
     "Erf": "Erf", "Reciprocal": "Reciprocal", "LogicalNot": "Not", "Isnan": "IsNaN",
-    "Isinf": "IsInf", "Isfinite": "IsFinite",
+    "Isinf": "IsInf", "Isfinite": "IsFinite", "Fabs": "Abs", "Erfc": "Erfc", "Sinc": "Sinc",
 }  # fmt: skip
 _BINARY = {
     "Add": "Add", "Subtract": "Sub", "Multiply": "Mul", "Maximum": "Max", "Minimum": "Min",
-    "Power": "Pow", "Arctan2": "Atan2",
+    "Power": "Pow", "Arctan2": "Atan2", "Mod": "Mod", "Hypot": "Hypot", "Logaddexp": "LogAddExp",
 }  # fmt: skip
+_BITS = {
+    "BitwiseAnd": "BitwiseAnd", "BitwiseOr": "BitwiseOr", "BitwiseXor": "BitwiseXor",
+}  # fmt: skip
+_OF_FLOATS = ("Atan2", "Hypot", "LogAddExp")
 _COMPARED = {
     "Equal": "Equal", "Greater": "Greater", "GreaterEqual": "GreaterOrEqual", "Less": "Less",
     "LessEqual": "LessOrEqual",
@@ -104,7 +110,7 @@ def _unary(op: str) -> Row:
 
 def _binary(op: str) -> Row:
     def row(g: Emit, x1: Operand, x2: Operand) -> Tensor:
-        if op == "Atan2":
+        if op in _OF_FLOATS:
             return g(op, *both(g, floating(g, x1), x2))
         return g(op, *both(g, x1, x2))
 
@@ -118,6 +124,7 @@ def _logical(op: str) -> Row:
 _enter(_UNARY, _unary)
 _enter(_BINARY | _COMPARED, _binary)
 _enter(_LOGICAL, _logical)
+_enter(_BITS, lambda op: lambda g, x, y: g(op, *both(g, x, y)))
 
 
 def _function(name: str) -> Row:
@@ -128,8 +135,7 @@ for _name, _function_name in {
     "Relu": "relu", "Relu6": "relu6", "Sigmoid": "sigmoid", "Softplus": "softplus",
     "Softsign": "softsign", "Silu": "silu", "LogSigmoid": "log_sigmoid", "HardSilu": "hard_silu",
     "HardSigmoid": "hard_sigmoid", "HardTanh": "hard_tanh", "TanhShrink": "tanh_shrink",
-    "SoftShrink": "soft_shrink", "HardShrink": "hard_shrink", "Selu": "selu",
-    "SparsePlus": "sparse_plus", "SparseSigmoid": "sparse_sigmoid", "Squareplus": "squareplus",
+    "Selu": "selu", "SparsePlus": "sparse_plus", "SparseSigmoid": "sparse_sigmoid",
 }.items():  # fmt: skip
     operation(_name)(_function(_function_name))
 
@@ -137,6 +143,21 @@ for _name, _function_name in {
 @operation("LeakyRelu")
 def leaky_relu(g: Emit, x: Tensor, negative_slope: float = 0.2) -> Tensor:
     return FUNCTIONS["leaky_relu"](g, x, negative_slope)
+
+
+@operation("SoftShrink")
+def soft_shrink(g: Emit, x: Tensor, threshold: float = 0.5) -> Tensor:
+    return FUNCTIONS["soft_shrink"](g, x, threshold)
+
+
+@operation("HardShrink")
+def hard_shrink(g: Emit, x: Tensor, threshold: float = 0.5) -> Tensor:
+    return FUNCTIONS["hard_shrink"](g, x, threshold)
+
+
+@operation("Squareplus")
+def squareplus(g: Emit, x: Tensor, b: float = 4) -> Tensor:
+    return FUNCTIONS["squareplus"](g, x, b)
 
 
 @operation("Elu")
@@ -273,11 +294,16 @@ def norm(g: Emit, x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool =
 
 
 @operation("Normalize")
-def normalize(g: Emit, x: Tensor, axis: Any = -1, order: int = 2, epsilon: float = 1e-12) -> Tensor:
-    if order != 2:
-        g.refuse(f"normalization of order {order} is not supported")
-    total = g("ReduceSum", g("Mul", x, x), axes=g.axes(x, axis), keepdims=1)
-    return g("Div", x, g("Sqrt", g.pair("Max", total, epsilon)))
+def normalize(
+    g: Emit, x: Tensor, axis: Any = -1, order: int = 2, epsilon: float | None = None
+) -> Tensor:
+    over = {"axes": g.axes(x, axis), "keepdims": 1}
+    if order in (1, 2):
+        length = g(f"ReduceL{order}", x, **over)
+    else:
+        powers = g.pair("Pow", g("Abs", x), float(order))
+        length = g.pair("Pow", g("ReduceSum", powers, **over), 1 / order)
+    return g("Div", x, g.pair("Max", length, EPSILON if epsilon is None else epsilon))
 
 
 def _some(op: str) -> Row:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from weft.frontends.keras.convolution import image, same, spatial
 from weft.frontends.keras.record import Config, Emit, Row, Tensor, layer
 
@@ -51,26 +53,26 @@ def _masked_mean(g: Emit, x: Tensor, mask: Tensor, axis: int, keep: bool) -> Ten
 
 def adaptive_pooling(op: str, rank: int) -> Row:
     """The row of ``AdaptiveMaxPoolingND`` or ``AdaptiveAveragePoolingND``."""
+    return lambda g, c, inputs: adapted(
+        g, op, inputs, c.sizes("output_size", rank), c.channels_first()
+    )
 
-    def row(g: Emit, c: Config, inputs: Tensor) -> Tensor:
-        first, sizes = c.channels_first(), c.sizes("output_size", rank)
-        taken = spatial(inputs, first)
-        if all(have % want == 0 for have, want in zip(taken, sizes, strict=True)):
-            steps = tuple(have // want for have, want in zip(taken, sizes, strict=True))
-            return image(g, f"{op}Pool", first, inputs, kernel=steps, strides=steps)
-        # Windows of different sizes: one axis after the other, window by window.
-        reduce = "ReduceMax" if op == "Max" else "ReduceMean"
-        x = inputs
-        for axis, (have, want) in enumerate(zip(taken, sizes, strict=True)):
-            place = axis + (2 if first else 1)
-            parts = [
-                g.slice(x, place, at * have // want, -(-(at + 1) * have // want))
-                for at in range(want)
-            ]
-            x = g.concat([g(reduce, part, axes=(place,), keepdims=1) for part in parts], place)
-        return x
 
-    return row
+def adapted(g: Emit, op: str, x: Tensor, sizes: Sequence[int], first: bool) -> Tensor:
+    """Images pooled to a given size; ``op`` is ``Max`` or ``Average``."""
+    taken = spatial(x, first)
+    if all(have % want == 0 for have, want in zip(taken, sizes, strict=True)):
+        steps = tuple(have // want for have, want in zip(taken, sizes, strict=True))
+        return image(g, f"{op}Pool", first, x, kernel=steps, strides=steps)
+    # Windows of different sizes: one axis after the other, window by window.
+    reduce = "ReduceMax" if op == "Max" else "ReduceMean"
+    for axis, (have, want) in enumerate(zip(taken, sizes, strict=True)):
+        place = axis + (2 if first else 1)
+        parts = [
+            g.slice(x, place, at * have // want, -(-(at + 1) * have // want)) for at in range(want)
+        ]
+        x = g.concat([g(reduce, part, axes=(place,), keepdims=1) for part in parts], place)
+    return x
 
 
 for _rank in (1, 2, 3):

@@ -86,10 +86,10 @@ def center_crop(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     given = inputs.shape[axes[0]], inputs.shape[axes[1]]
     if all(have >= want for have, want in zip(given, sizes, strict=True)):
         return _cropped(g, x, axes, sizes)
-    return resized(g, _to_aspect(g, x, axes, sizes), sizes, axes, "bilinear")
+    return resized(g, to_aspect(g, x, axes, sizes), sizes, axes, "bilinear")
 
 
-def _to_aspect(g: Emit, x: Tensor, axes: tuple[int, int], sizes: tuple[int, int]) -> Tensor:
+def to_aspect(g: Emit, x: Tensor, axes: tuple[int, int], sizes: tuple[int, int]) -> Tensor:
     """The largest centred part of the image that has the target's proportions."""
     height, width = (x.shape[axis] for axis in axes)
     tall = min(height, int(float(width * sizes[0]) / sizes[1]))
@@ -101,13 +101,13 @@ def _to_aspect(g: Emit, x: Tensor, axes: tuple[int, int], sizes: tuple[int, int]
 def resizing(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     c.heed("fill_mode", "fill_value")
     axes, sizes = _image_axes(g, c, inputs), (c.size("height"), c.size("width"))
-    mode = c.text("interpolation", "bilinear", ("bilinear", "nearest"))
+    mode = c.text("interpolation", "bilinear", ("bilinear", "nearest", "bicubic"))
     antialias = c.flag("antialias")
     x = g.cast(inputs, g.compute)
     if c.flag("pad_to_aspect_ratio"):
         g.refuse("padding to the aspect ratio is not supported")
     if c.flag("crop_to_aspect_ratio"):
-        x = _to_aspect(g, x, axes, sizes)
+        x = to_aspect(g, x, axes, sizes)
     return resized(g, x, sizes, axes, mode, antialias)
 
 

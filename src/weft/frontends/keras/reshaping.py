@@ -119,7 +119,12 @@ def resized(
     """Axes stretched or shrunk, by pixel centres as in TensorFlow 2."""
     modes: dict[str, dict[str, Any]] = {
         "nearest": {"mode": "nearest", "nearest_mode": "floor"},
-        "bilinear": {"mode": "linear", "antialias": int(antialias)},
+        # Where it is smoothed, weights of what lies outside are left out.
+        "bilinear": {
+            "mode": "linear",
+            "antialias": int(antialias),
+            "exclude_outside": int(antialias),
+        },
         "bicubic": {
             "mode": "cubic",
             "cubic_coeff_a": -0.5,
