@@ -47,22 +47,29 @@ def _window(c: Config, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tup
     )
 
 
-def _pads(
-    c: Config,
-    x: Tensor,
-    first: bool,
-    window: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
-) -> tuple[int, ...]:
-    rank = x.rank - 2
+Window = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""Kernel, strides and dilations."""
+
+
+def padded(x: Tensor, first: bool, padding: str, window: Window) -> tuple[int, ...] | None:
+    """What a kind of padding adds before all axes, then after them; ``None`` if it is unknown."""
     kernel, strides, dilations = window
-    padding = c.text("padding", "valid").lower()
-    if padding == "same":
-        return same(spatial(x, first), kernel, strides, dilations)
-    if padding == "causal" and rank == 1:
-        return ((kernel[0] - 1) * dilations[0], 0)
-    if padding != "valid":
-        c.text("padding", "valid", ("valid", "same"))
-    return (0,) * 2 * rank
+    match padding.lower():
+        case "same":
+            return same(spatial(x, first), kernel, strides, dilations)
+        case "causal" if len(kernel) == 1:
+            return ((kernel[0] - 1) * dilations[0], 0)
+        case "valid":
+            return (0,) * 2 * len(kernel)
+        case _:
+            return None
+
+
+def _pads(c: Config, x: Tensor, first: bool, window: Window) -> tuple[int, ...]:
+    found = padded(x, first, c.text("padding", "valid"), window)
+    if found is None:
+        c.text("padding", "valid", ("valid", "same"))  # refuses
+    return found or ()
 
 
 def _check_rank(g: Emit, x: Tensor, rank: int) -> None:

@@ -10,15 +10,9 @@ import numpy as np
 
 from weft.frontends.keras.convolution import image
 from weft.frontends.keras.network_operations import channels_first, pads_of, sizes_of
-from weft.frontends.keras.preprocessing import to_aspect
+from weft.frontends.keras.preprocessing import image_axes, to_aspect
 from weft.frontends.keras.record import Emit, Tensor, operation
 from weft.frontends.keras.reshaping import resized
-
-
-def _image_axes(g: Emit, x: Tensor, first: bool) -> tuple[int, int]:
-    if x.rank not in (3, 4):
-        g.refuse(f"its images must have 3 or 4 dimensions, but have {x.rank}")
-    return (x.rank - 2, x.rank - 1) if first else (x.rank - 3, x.rank - 2)
 
 
 @operation("Resize")
@@ -35,7 +29,7 @@ def resize(
     data_format: str | None = None,
 ) -> Tensor:
     del fill_mode, fill_value
-    axes = _image_axes(g, images, channels_first(g, data_format))
+    axes = image_axes(g, images, channels_first(g, data_format))
     sizes = sizes_of(g, size, 2, "size")
     if interpolation not in ("bilinear", "nearest", "bicubic"):
         g.refuse(f"interpolation {str(interpolation)[:20]} is not supported")
@@ -151,7 +145,7 @@ def pad_images(
     target_width: int | None = None,
     data_format: str | None = None,
 ) -> Tensor:
-    axes = _image_axes(g, images, channels_first(g, data_format))
+    axes = image_axes(g, images, channels_first(g, data_format))
     before, after = (top_padding, left_padding), (bottom_padding, right_padding)
     begins, ends = _margins(g, images, axes, before, after, (target_height, target_width), 1)
     pads = [0] * 2 * images.rank
@@ -172,7 +166,7 @@ def crop_images(
     target_width: int | None = None,
     data_format: str | None = None,
 ) -> Tensor:
-    axes = _image_axes(g, images, channels_first(g, data_format))
+    axes = image_axes(g, images, channels_first(g, data_format))
     before, after = (top_cropping, left_cropping), (bottom_cropping, right_cropping)
     begins, ends = _margins(g, images, axes, before, after, (target_height, target_width), -1)
     for axis, begin, end in zip(axes, begins, ends, strict=True):

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.dtypes import DType
-from weft.frontends.keras.convolution import image, same, spatial
+from weft.frontends.keras.convolution import Window, image, padded
+from weft.frontends.keras.normalization import normalized
 from weft.frontends.keras.operations import EPSILON, Operand, tensor
 from weft.frontends.keras.pooling import adapted
 from weft.frontends.keras.record import Emit, Row, Tensor, operation
@@ -29,22 +30,12 @@ def sizes_of(g: Emit, given: Any, rank: int, what: str) -> tuple[int, ...]:
     return found
 
 
-def pads_of(
-    g: Emit,
-    x: Tensor,
-    first: bool,
-    padding: str,
-    window: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
-) -> tuple[int, ...]:
+def pads_of(g: Emit, x: Tensor, first: bool, padding: str, window: Window) -> tuple[int, ...]:
     """Before all axes, then after them."""
-    kernel, strides, dilations = window
-    if padding.lower() == "same":
-        return same(spatial(x, first), kernel, strides, dilations)
-    if padding.lower() == "causal" and len(kernel) == 1 and not first:
-        return ((kernel[0] - 1) * dilations[0], 0)
-    if padding.lower() != "valid":
+    found = padded(x, first, padding, window)
+    if found is None:
         g.refuse(f"padding {padding[:20]} is not supported")
-    return (0,) * 2 * len(kernel)
+    return found
 
 
 # --- convolutions -----------------------------------------------------------------------------
@@ -183,21 +174,12 @@ def batch_normalization(
     axis: int = -1,
     epsilon: float = 1e-3,
 ) -> Tensor:
-    place = g.axis(x, axis)
-    shape = tuple(size if at == place else 1 for at, size in enumerate(x.shape))
-
-    def along(given: Operand) -> Tensor:
-        return g.reshape(g.cast(tensor(g, given), x.dtype), shape)
-
-    factor = g("Reciprocal", g("Sqrt", g.add(along(variance), epsilon)))
+    axes = (g.axis(x, axis),)
+    factor = g("Reciprocal", g("Sqrt", g.add(_along(g, variance, x, axes), epsilon)))
     if scale is not None:
-        factor = g("Mul", factor, along(scale))
-    made = g("Mul", g("Sub", x, along(mean)), factor)
-    return made if offset is None else g("Add", made, along(offset))
-
-
-def _over(g: Emit, x: Tensor, axis: Any) -> tuple[int, ...]:
-    return tuple(sorted(g.axes(x, axis if isinstance(axis, int) else list(axis))))
+        factor = g("Mul", factor, _along(g, scale, x, axes))
+    made = g("Mul", g("Sub", x, _along(g, mean, x, axes)), factor)
+    return made if offset is None else g("Add", made, _along(g, offset, x, axes))
 
 
 def _along(g: Emit, given: Operand, x: Tensor, axes: Sequence[int]) -> Tensor:
@@ -218,12 +200,8 @@ def layer_normalization(
     epsilon: float | None = None,
     rms_scaling: bool = False,
 ) -> Tensor:
-    axes, more = _over(g, x, axis), EPSILON if epsilon is None else epsilon
-    mean = g("ReduceMean", x, axes=axes, keepdims=1)
-    away = g("Sub", x, mean)
-    spread = g("ReduceMean", g("Mul", away, away), axes=axes, keepdims=1)
-    # With rms_scaling Keras divides by the deviation and leaves the mean.
-    made = g("Div", x if rms_scaling else away, g("Sqrt", g.add(spread, more)))
+    axes, more = g.axes(x, axis), EPSILON if epsilon is None else epsilon
+    made = normalized(g, x, axes, {}, more, centered=not rms_scaling)
     if gamma is not None:
         made = g("Mul", made, _along(g, gamma, x, axes))
     return made if beta is None or rms_scaling else g("Add", made, _along(g, beta, x, axes))
@@ -233,7 +211,7 @@ def layer_normalization(
 def rms_normalization(
     g: Emit, x: Tensor, scale: Operand = None, axis: Any = -1, epsilon: float | None = None
 ) -> Tensor:
-    axes, more = _over(g, x, axis), EPSILON if epsilon is None else epsilon
+    axes, more = g.axes(x, axis), EPSILON if epsilon is None else epsilon
     square = g("ReduceMean", g("Mul", x, x), axes=axes, keepdims=1)
     made = g("Div", x, g("Sqrt", g.add(square, more)))
     return made if scale is None else g("Mul", made, _along(g, scale, x, axes))

@@ -67,10 +67,10 @@ def layer_normalization(g: Emit, c: Config, inputs: Tensor) -> Tensor:
         gamma = g.held(found.get("gamma", np.ones(shape, g.compute.numpy)), "gamma")
         beta = g.held(found["beta"], "beta") if "beta" in found else None
         return g("LayerNormalization", inputs, gamma, beta, axis=axes[0], epsilon=epsilon)
-    return _normalized(g, inputs, axes, found, epsilon, centered=not rms)
+    return normalized(g, inputs, axes, found, epsilon, centered=not rms)
 
 
-def _normalized(
+def normalized(
     g: Emit,
     x: Tensor,
     axes: Sequence[int],
@@ -126,7 +126,7 @@ def group_normalization(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     split = (*shape[:axis], groups, channels // groups, *shape[axis + 1 :])
     x = g.reshape(inputs, split)
     over = [place for place in range(1, len(split)) if place != axis]
-    made = g.reshape(_normalized(g, x, over, {}, epsilon, centered=True), shape)
+    made = g.reshape(normalized(g, x, over, {}, epsilon, centered=True), shape)
     for name, op in (("gamma", "Mul"), ("beta", "Add")):
         if name in found:
             made = g(op, made, g.held(_along(found[name], inputs.rank, axes), name))

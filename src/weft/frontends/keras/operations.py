@@ -140,34 +140,12 @@ for _name, _function_name in {
     operation(_name)(_function(_function_name))
 
 
-@operation("LeakyRelu")
-def leaky_relu(g: Emit, x: Tensor, negative_slope: float = 0.2) -> Tensor:
-    return FUNCTIONS["leaky_relu"](g, x, negative_slope)
-
-
-@operation("SoftShrink")
-def soft_shrink(g: Emit, x: Tensor, threshold: float = 0.5) -> Tensor:
-    return FUNCTIONS["soft_shrink"](g, x, threshold)
-
-
-@operation("HardShrink")
-def hard_shrink(g: Emit, x: Tensor, threshold: float = 0.5) -> Tensor:
-    return FUNCTIONS["hard_shrink"](g, x, threshold)
-
-
-@operation("Squareplus")
-def squareplus(g: Emit, x: Tensor, b: float = 4) -> Tensor:
-    return FUNCTIONS["squareplus"](g, x, b)
-
-
-@operation("Elu")
-def elu(g: Emit, x: Tensor, alpha: float = 1.0) -> Tensor:
-    return FUNCTIONS["elu"](g, x, alpha)
-
-
-@operation("Celu")
-def celu(g: Emit, x: Tensor, alpha: float = 1.0) -> Tensor:
-    return FUNCTIONS["celu"](g, x, alpha)
+# Functions whose other arguments have the names that operations have.
+for _name, _function_name in {
+    "LeakyRelu": "leaky_relu", "Elu": "elu", "Celu": "celu", "SoftShrink": "soft_shrink",
+    "HardShrink": "hard_shrink", "Squareplus": "squareplus",
+}.items():  # fmt: skip
+    operation(_name)(FUNCTIONS[_function_name])
 
 
 @operation("Gelu")

@@ -66,10 +66,11 @@ def normalization(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     return g("Div", g("Sub", x, g.held(mean, "mean")), g.held(spread, "spread"))
 
 
-def _image_axes(g: Emit, c: Config, x: Tensor) -> tuple[int, int]:
+def image_axes(g: Emit, x: Tensor, first: bool) -> tuple[int, int]:
+    """Height and width of one image or several; ``first`` where channels come before them."""
     if x.rank not in (3, 4):
         g.refuse(f"its input must have 3 or 4 dimensions, but has {x.rank}")
-    return (x.rank - 2, x.rank - 1) if c.channels_first() else (x.rank - 3, x.rank - 2)
+    return (x.rank - 2, x.rank - 1) if first else (x.rank - 3, x.rank - 2)
 
 
 def _cropped(g: Emit, x: Tensor, axes: tuple[int, int], sizes: tuple[int, int]) -> Tensor:
@@ -81,7 +82,7 @@ def _cropped(g: Emit, x: Tensor, axes: tuple[int, int], sizes: tuple[int, int]) 
 
 @layer("CenterCrop")
 def center_crop(g: Emit, c: Config, inputs: Tensor) -> Tensor:
-    axes, sizes = _image_axes(g, c, inputs), (c.size("height"), c.size("width"))
+    axes, sizes = image_axes(g, inputs, c.channels_first()), (c.size("height"), c.size("width"))
     x = g.cast(inputs, g.compute)
     given = inputs.shape[axes[0]], inputs.shape[axes[1]]
     if all(have >= want for have, want in zip(given, sizes, strict=True)):
@@ -100,7 +101,7 @@ def to_aspect(g: Emit, x: Tensor, axes: tuple[int, int], sizes: tuple[int, int])
 @layer("Resizing")
 def resizing(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     c.heed("fill_mode", "fill_value")
-    axes, sizes = _image_axes(g, c, inputs), (c.size("height"), c.size("width"))
+    axes, sizes = image_axes(g, inputs, c.channels_first()), (c.size("height"), c.size("width"))
     mode = c.text("interpolation", "bilinear", ("bilinear", "nearest", "bicubic"))
     antialias = c.flag("antialias")
     x = g.cast(inputs, g.compute)
