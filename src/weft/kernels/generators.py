@@ -29,6 +29,7 @@ from weft.kernels.products import (
     pairs_choice,
     separable,
     strassen_choice,
+    stretches_choice,
     tiled_choice,
 )
 from weft.kernels.winograd import choice as winograd_choice
@@ -73,6 +74,7 @@ GENERATORS: Table[Generator] = Table(
             amx_choice.GENERATOR,
             pairs_choice.GENERATOR,
             strassen_choice.GENERATOR,
+            stretches_choice.GENERATOR,
             tiled_choice.GENERATOR,
             rows.GENERATOR,
             nest.GENERATOR,

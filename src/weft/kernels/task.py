@@ -17,7 +17,7 @@ from weft.targets.target import Target
 
 LOOP_NAMES = frozenset(
     "block tile p lane patch slice column row group point spot wide chunk share tap rest "
-    "part".split()
+    "part stretch".split()
 )
 """Variables of the loops that generators add; no axis of a task has these names."""
 

@@ -16,7 +16,7 @@ from weft.targets.target import Target
 
 FEW_REGISTERS = 16
 """With no more, the shape of a tile is a matter of what is left over."""
-_WIDE = 4
+WIDE = 4
 """Vectors of the widest tile of many positions."""
 _FUSED_VECTORS = (2, 3, 4, 1)
 _PLAIN_VECTORS = (6, 4, 3, 2, 1)
@@ -143,8 +143,8 @@ def tile_shape(parts: Contraction, lanes: int, *, alone: bool = True) -> tuple[i
         return _small_shape(parts, positions, count)
     if count % 3 == 0 and count % 2 and count > 1:
         vectors = 3
-    elif count % _WIDE == 0 and (positions <= registers // 5 or (alone and _suits_wide(parts))):
-        vectors = _WIDE
+    elif count % WIDE == 0 and (positions <= registers // 5 or (alone and _suits_wide(parts))):
+        vectors = WIDE
     else:
         vectors = min(2, count)
     most = most_positions(parts, vectors)
@@ -165,9 +165,9 @@ def _suits_wide(parts: Contraction) -> bool:
         return False
     if parts.tile_guards or len(parts.reduce.axes) > 1 or target.vectors.share == 1:
         return False
-    step = target.vectors.bytes * _WIDE
+    step = target.vectors.bytes * WIDE
     held = step * prod(axis.extent for axis in parts.reduce.axes) <= target.caches[-1] // 2
-    cycles = most_positions(parts, _WIDE) * _WIDE / target.multiply_adds
+    cycles = most_positions(parts, WIDE) * WIDE / target.multiply_adds
     return held and step / cycles <= target.near / 2
 
 

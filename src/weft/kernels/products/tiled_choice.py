@@ -21,6 +21,7 @@ from weft.kernels.guards import Guard
 from weft.kernels.integer.sums import BYTES
 from weft.kernels.products import tiled
 from weft.kernels.products.reduction_lanes import deep_axis, deep_blocks, single_lane, vectors_of
+from weft.kernels.products.stretches import long_sums
 from weft.kernels.products.tile_form import (
     MOST_DEEP,
     Order,
@@ -57,9 +58,11 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     each = _operations(parts)
     costs = {form: each * cycles(parts, form) for form in (usual, *forms(parts))}
     # The usual form comes from measurements that the estimate does not know of; next to
-    # other algorithms, which are estimated alike, only its multiply-adds count.
+    # other algorithms, which are estimated alike, only its multiply-adds count, unless these
+    # are not what takes its time.
     shallow = min(costs.values())
-    costs[usual] = min(shallow, each * products(parts, usual))
+    if long_sums(parts):
+        costs[usual] = min(shallow, each * products(parts, usual))
     for form in deep_forms(parts):
         cost = each * cycles(parts, form)
         costs[form] = min(cost, costs[usual] * cost / shallow)
