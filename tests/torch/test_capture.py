@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from torch._decomp import decompositions
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
+import weft
 from weft.api.net import Net
 from weft.errors import UserError
 from weft.torch.aten.importer import import_all
@@ -238,6 +240,40 @@ def test_modules_that_cannot_be_exported():
 def test_arguments_that_the_module_refuses(args: tuple[torch.Tensor, ...], why: str) -> None:
     with pytest.raises(UserError, match=rf"Linear must run with the example arguments.*({why})"):
         capture(nn.Linear(4, 2), args)
+
+
+class _Windowed(nn.Module):
+    def __init__(self, fails: bool) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.window, self.places, self.named = [2, 2], (1, [3]), {"shift": [1]}
+        self.fails = fails
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.fails and x.sum() > 0:
+            return x
+        return self.layer(x).view(-1, *self.window) + self.places[0]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_attributes_stay_the_objects_that_they_are(fails: bool) -> None:
+    """PyTorch's export leaves copies of containers, which other code would take for changed."""
+    module = _Windowed(fails).eval()
+    spaces = [vars(each) for each in module.modules()]
+    before = [{name: id(value) for name, value in space.items()} for space in spaces]
+    with pytest.raises(UserError) if fails else nullcontext():
+        capture(module, (torch.randn(3, 4),))
+    assert [{name: id(value) for name, value in space.items()} for space in spaces] == before
+
+
+@torch.no_grad()
+def test_two_optimizations_of_a_module_leave_each_other_alone() -> None:
+    module, x = _Windowed(False).eval(), torch.randn(3, 4)
+    first = weft.optimize(module, x, measure=False)
+    (runner,) = first._weft.runners
+    second = weft.optimize(module, x, measure=False)
+    first(x), second(x)
+    assert first._weft.runners == [runner]
 
 
 def test_modules_that_cannot_be_exported_keep_their_states() -> None:

@@ -13,7 +13,8 @@ import importlib
 import operator
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -135,7 +136,8 @@ def capture(
         with torch.no_grad(), warnings.catch_warnings():
             # What PyTorch says of its own use of itself and of weights under two names.
             warnings.simplefilter("ignore")
-            exported = torch.export.export(module, *_apart(module, args, kwargs), strict=False)
+            with _same_containers(module):
+                exported = torch.export.export(module, *_apart(module, args, kwargs), strict=False)
             simplify(exported)
             _check_states(exported.graph)
             if decompose is not None or _needs_functions(exported):
@@ -151,6 +153,29 @@ def capture(
             fix='torch.compile(model, backend="weft") runs what it can of such modules.',
         ) from error
     return _captured(type(module).__name__, exported, pytree.tree_leaves((args, kwargs)))
+
+
+@contextmanager
+def _same_containers(module: torch.nn.Module) -> Iterator[None]:
+    """Gives attributes back the lists, tuples and dicts that they are.
+
+    ``torch.export`` puts copies in their place, which other code that was compiled for the module
+    would have to take for others.
+    """
+    before = [(vars(each), dict(vars(each))) for each in module.modules()]
+    try:
+        yield
+    finally:
+        for space, known in before:
+            for name, value in known.items():
+                if space.get(name, value) is not value and _alike(space[name], value):
+                    space[name] = value
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two containers hold the same objects in the same way."""
+    (leaves, spec), (others, known) = pytree.tree_flatten(one), pytree.tree_flatten(other)
+    return spec == known and all(map(operator.is_, leaves, others))
 
 
 def _apart(
