@@ -63,6 +63,8 @@ _TERMS = 256
 _RANGE = 2
 """A stretch has at most so many times as many, and at least such a part of them."""
 
+NOT_A_PRODUCT = Refusal("it is no product of a matrix and one of constants")
+
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
@@ -94,29 +96,31 @@ def long_sums(parts: Contraction) -> Refusal | None:
         return Refusal("the target has no caches, or the code is to be small")
     plain = parts.weight and not (parts.guards or parts.slide or parts.pairs or parts.outer)
     if not (plain and reduce and tile and is_product(parts) and len(reduce.axes) == 1):
-        return Refusal("it is no product of a matrix and one of constants")
+        return NOT_A_PRODUCT
     if reduce.op != "sum" or dtype_of(reduce.value) is not _F32:
         return Refusal("it is no sum in f32")
     axis = reduce.axes[0]
     if Var(axis.var) not in parts.weight_index():
         return Refusal("its constants are not read term by term")
-    load, _ = far_operand(parts)
-    if load.dtype.bytes * tile.extent * axis.extent <= target.caches[-1] // 2:
+    matrix = matrix_of(parts)
+    if matrix is None:
+        return NOT_A_PRODUCT
+    if matrix[0].dtype.bytes * tile.extent * axis.extent <= target.caches[-1] // 2:
         return Refusal("a core's caches hold the matrix")
     if not terms_of(axis.extent):
         return Refusal("its sums are short, or no equal stretches make them up")
     return None
 
 
-def far_operand(parts: Contraction) -> tuple[Load, Buffer]:
-    """The load of the matrix that is no constant, and its buffer."""
+def matrix_of(parts: Contraction) -> tuple[Load, Buffer] | None:
+    """The load of what differs by position and term, and its buffer."""
+    assert parts.reduce
     assert parts.value
     assert parts.tile
-    for load in loads(parts.value):
-        if parts.tile.var in frozenset[str]().union(*map(free_vars, load.index)):
-            buffer = next(each for each in parts.task.inputs if each.name == load.buffer)
-            return load, buffer
-    raise AssertionError("a product reads a matrix along its positions")
+    both = {parts.tile.var, parts.reduce.axes[0].var}
+    buffers = {each.name: each for each in parts.task.inputs}
+    found = (load for load in loads(parts.value) if both <= free_vars(load))
+    return next(((load, buffers[load.buffer]) for load in found), None)
 
 
 def terms_of(extent: int) -> list[int]:

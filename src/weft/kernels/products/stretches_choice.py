@@ -11,8 +11,8 @@ from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.generator import Generator
 from weft.kernels.products.stretches import (
     Stretches,
-    far_operand,
     long_sums,
+    matrix_of,
     stretch_of,
     terms_of,
     write,
@@ -48,8 +48,10 @@ def _groups(parts: Contraction, terms: int, positions: int) -> int:
 
     Rows that lie whole pages apart use the same few sets of a cache.
     """
-    target, (load, buffer) = parts.task.target, far_operand(parts)
+    target, matrix = parts.task.target, matrix_of(parts)
+    assert matrix
     assert parts.tile
+    load, buffer = matrix
     step = sum(
         affine(part).terms.get(Var(parts.tile.var), 0) * step
         for part, step in zip(load.index, buffer.steps, strict=True)
