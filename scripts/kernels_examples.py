@@ -226,6 +226,17 @@ EXAMPLES: tuple[Example, ...] = (
         34,
     ),
     Example(
+        "Matrix product with long sums",
+        lambda net: net.op("Relu", net.dense(net.input(72, 1024), 48)),
+        "mat_mul_relu",
+        "What 72 rows of 1024 numbers take is more than half of this processor's second cache, and "
+        "every block of columns would read it anew. So all sums add up 256 terms before the next "
+        "256: what a group of 36 rows has of those, and the weights of a block, stay near. Between "
+        "stretches sums wait in `totals`; the last stretch ends them.",
+        72,
+        target="haswell",
+    ),
+    Example(
         "Matrix by vector (GEMV)",
         lambda net: net.op("Relu", net.dense(net.input(1, 64), 128)),
         "mat_mul_relu",
