@@ -269,7 +269,7 @@ def test_attributes_stay_the_objects_that_they_are(fails: bool) -> None:
 @torch.no_grad()
 def test_two_optimizations_of_a_module_leave_each_other_alone() -> None:
     module, x = _Windowed(False).eval(), torch.randn(3, 4)
-    first = weft.optimize(module, x, measure=False)
+    first: Any = weft.optimize(module, x, measure=False)
     (runner,) = first._weft.runners
     second = weft.optimize(module, x, measure=False)
     first(x), second(x)
