@@ -89,7 +89,7 @@ class Stretches:
         return f"stretches-{form.positions}x{form.vectors}-by{self.terms}-in{self.groups}{ahead}"
 
 
-def long_sums(parts: Contraction) -> Refusal | None:
+def refusal_of(parts: Contraction) -> Refusal | None:
     """Why the sums of a product are not taken in stretches."""
     target, reduce, tile = parts.task.target, parts.reduce, parts.tile
     if not target.caches or parts.task.optimize != "speed":
@@ -171,9 +171,9 @@ class _Cell(Microkernel):
         row: of the totals, for the first position; lane: of the totals, for the first lane.
     """
 
-    stretches: int = 1
-    row: Expr = field(default_factory=lambda: integer(0))
-    lane: Expr = field(default_factory=lambda: integer(0))
+    stretches: int = field(kw_only=True)
+    row: Expr = field(kw_only=True)
+    lane: Expr = field(kw_only=True)
 
     def last_hints(self) -> tuple[Stmt, ...]:
         """Hints for what the end of a tile reads, which only the last stretch does."""
@@ -186,10 +186,8 @@ class _Cell(Microkernel):
         keep: list[Stmt] = []
         for piece, offset, width in self.block.pieces():
             name, at = f"{self.sums}{piece}", (self.position, Var(LANE))
-            place = (
-                plus(self.row, self.position),
-                plus(plus(self.lane, offset), Var(LANE)),
-            )
+            row, lane = plus(self.row, self.position), plus(self.lane, offset)
+            place = row, plus(lane, Var(LANE))
             sum, before = Load(name, at, _F32), Load(_TOTALS, place, _F32)
             add.append(self.vector(width, Store(name, at, Binary("add", sum, before))))
             keep.append(self.vector(width, Store(_TOTALS, place, sum)))

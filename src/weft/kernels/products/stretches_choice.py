@@ -11,8 +11,8 @@ from weft.kernels.contraction import Contraction, contraction_of
 from weft.kernels.generator import Generator
 from weft.kernels.products.stretches import (
     Stretches,
-    long_sums,
     matrix_of,
+    refusal_of,
     stretch_of,
     terms_of,
     write,
@@ -40,7 +40,7 @@ _EVEN = 1.03
 def product_of(task: Task) -> Contraction | Refusal:
     """The product whose sums are taken in stretches, or why they are not."""
     parts = contraction_of(task)
-    return parts if isinstance(parts, Refusal) else long_sums(parts) or parts
+    return parts if isinstance(parts, Refusal) else refusal_of(parts) or parts
 
 
 def _groups(parts: Contraction, terms: int, positions: int) -> int:

@@ -21,7 +21,7 @@ from weft.kernels.guards import Guard
 from weft.kernels.integer.sums import BYTES
 from weft.kernels.products import tiled
 from weft.kernels.products.reduction_lanes import deep_axis, deep_blocks, single_lane, vectors_of
-from weft.kernels.products.stretches import long_sums
+from weft.kernels.products.stretches import refusal_of as refusal_of_stretches
 from weft.kernels.products.tile_form import (
     MOST_DEEP,
     Order,
@@ -61,7 +61,7 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
     # other algorithms, which are estimated alike, only its multiply-adds count, unless these
     # are not what takes its time.
     shallow = min(costs.values())
-    if long_sums(parts):
+    if refusal_of_stretches(parts):
         costs[usual] = min(shallow, each * products(parts, usual))
     for form in deep_forms(parts):
         cost = each * cycles(parts, form)
