@@ -172,6 +172,7 @@ def test_names_tell_alternatives_apart() -> None:
     assert len({each.name for each in found}) == len(found) > 4
     assert found[0].cost == min(each.cost for each in found)
     assert usual(task).name == found[0].name == "stretches-6x4-by256-in1-ahead"
+    assert not usual(product(197, 3072, 768, "x86-sse2")).name.endswith("ahead")
 
 
 @given(st.integers(1, 20000))

@@ -114,7 +114,8 @@ def cuts(parts: Contraction) -> Iterator[Stretches]:
     usual = _shape(stretch_of(parts, sizes[0]), count)
     for terms in sizes[:1] + [size for size in sizes if size > sizes[0]][-1:]:
         for positions, vectors in dict.fromkeys((usual, *shapes(parts, count))):
-            for ahead in (True, False):
+            # Where a multiplication and an addition are two instructions, hints cost too much.
+            for ahead in (parts.task.target.fused, not parts.task.target.fused):
                 yield cut_of(parts, TileForm(positions, vectors, ahead=ahead), terms)
 
 
