@@ -146,6 +146,7 @@ def test_hints_lead_to_the_next_block_of_the_same_stretch() -> None:
     ("rows", "terms", "machine", "why"),
     [
         (197, 3072, "generic", "no caches"),
+        (197, 3072, "x86-sse2", "take longer"),
         (197, 768, "golden-cove", "caches hold"),
         (600, 768, "golden-cove", "short"),
         (600, 1031, "golden-cove", "no equal stretches"),
@@ -172,7 +173,6 @@ def test_names_tell_alternatives_apart() -> None:
     assert len({each.name for each in found}) == len(found) > 4
     assert found[0].cost == min(each.cost for each in found)
     assert usual(task).name == found[0].name == "stretches-6x4-by256-in1-ahead"
-    assert not usual(product(197, 3072, 768, "x86-sse2")).name.endswith("ahead")
 
 
 @given(st.integers(1, 20000))

@@ -94,6 +94,8 @@ def refusal_of(parts: Contraction) -> Refusal | None:
     target, reduce, tile = parts.task.target, parts.reduce, parts.tile
     if not target.caches or parts.task.optimize != "speed":
         return Refusal("the target has no caches, or the code is to be small")
+    if not target.fused:
+        return Refusal("multiplications and additions take longer than what is read")
     plain = parts.weight and not (parts.guards or parts.slide or parts.pairs or parts.outer)
     if not (plain and reduce and tile and is_product(parts) and len(reduce.axes) == 1):
         return NOT_A_PRODUCT

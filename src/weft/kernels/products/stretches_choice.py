@@ -114,8 +114,7 @@ def cuts(parts: Contraction) -> Iterator[Stretches]:
     usual = _shape(stretch_of(parts, sizes[0]), count)
     for terms in sizes[:1] + [size for size in sizes if size > sizes[0]][-1:]:
         for positions, vectors in dict.fromkeys((usual, *shapes(parts, count))):
-            # Where a multiplication and an addition are two instructions, hints cost too much.
-            for ahead in (parts.task.target.fused, not parts.task.target.fused):
+            for ahead in (True, False):
                 yield cut_of(parts, TileForm(positions, vectors, ahead=ahead), terms)
 
 
@@ -146,7 +145,7 @@ GENERATOR = Generator(
         "a product of a matrix and one of constants, added in f32",
         "a core's caches do not hold the matrix",
         "sums of 1024 terms and more, which equal stretches of 128 to 512 terms make up",
-        "the target has caches, and code may be large",
+        "the target has caches and an instruction that multiplies and adds, and code may be large",
     ),
     propose,
 )
