@@ -95,7 +95,9 @@ def refusal_of(parts: Contraction) -> Refusal | None:
     if not target.caches or parts.task.optimize != "speed":
         return Refusal("the target has no caches, or the code is to be small")
     if not target.fused:
-        return Refusal("multiplications and additions take longer than what is read")
+        return Refusal(
+            "without an instruction that multiplies and adds, sums take longer than memory"
+        )
     plain = parts.weight and not (parts.guards or parts.slide or parts.pairs or parts.outer)
     if not (plain and reduce and tile and is_product(parts) and len(reduce.axes) == 1):
         return NOT_A_PRODUCT
@@ -233,9 +235,13 @@ class _Writer(TileWriter):
         found = self.shares(block, each * size + rest, tuple(inner))
         return (for_range("group", groups, (found,), LoopKind.PARALLEL),)
 
+    def share(self, block: LaneBlock) -> int:
+        """How many of the blocks go through all stretches together."""
+        return min(self.way.share, block.count)
+
     def shares(self, block: LaneBlock, rows: int, inner: tuple[Stmt, ...]) -> Stmt:
         """The loops over blocks of lanes and over stretches."""
-        share = min(self.way.share, block.count)
+        share = self.share(block)
         first = times(Var("share"), share)
         stop = Binary("min", plus(first, share), integer(block.count))
         blocks = For("block", first, stop, inner)
@@ -254,11 +260,10 @@ class _Writer(TileWriter):
         turn: tuple[Expr, int],
     ) -> tuple[Stmt, ...]:
         """A register tile of so many positions from ``origin`` on, in a row of the totals."""
-        share = min(self.way.share, block.count)
         number, ahead = Var("block"), dict[int, Expr]()
         if self.form.ahead and block.count > 1:
             ahead = {0: following(number, block.count), 1: _STRETCH}
-        lane = times(Binary("sub", number, times(Var("share"), share)), block.width)
+        lane = times(Binary("sub", number, times(Var("share"), self.share(block))), block.width)
         first = block_origin(block, "block")
         cell = _Cell(
             *(self.parts, block, first, number, weight[0], origin, size, True, ahead, turn),

@@ -143,7 +143,7 @@ GENERATOR = Generator(
     "positions read of it stays in a core's caches.",
     (
         "a product of a matrix and one of constants, added in f32",
-        "a core's caches do not hold the matrix",
+        "half of a core's caches does not hold the matrix",
         "sums of 1024 terms and more, which equal stretches of 128 to 512 terms make up",
         "the target has caches and an instruction that multiplies and adds, and code may be large",
     ),

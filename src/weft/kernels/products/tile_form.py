@@ -25,6 +25,12 @@ MOST_DEEP = 6
 """Deep vectors at every position: more leave too few positions that share their weights."""
 MANY_GROUPS = 4
 """Halves of a core's caches from which on these are too small for all positions."""
+GROUPED = 4
+"""A group of positions takes a quarter of a core's caches: the rest is for weights and outputs.
+
+1576x768x768 on an Emerald Rapids is 1.1 times as fast as in groups of a half.  Where there are 16
+registers it stays a half: a quarter was not measured there, and reads the weights twice as often.
+"""
 FROM_MEMORY = 2
 """Bytes of positions that come in the time of one of weights.
 
@@ -147,14 +153,6 @@ def slides_afar(parts: Contraction) -> bool:
         return False
     source = next(each for each in parts.task.inputs if each.name == image.buffer)
     return source.dtype.bytes * prod(source.shape) > target.caches[-1] // 2
-
-
-GROUPED = 4
-"""The part of a core's caches that a group of positions takes: the rest is for weights and outputs.
-
-Of 1576x768x768 on an Emerald Rapids rows in groups of a quarter are 1.1 times as fast as of a half.
-With 16 registers a half was measured, and smaller groups would read weights too often.
-"""
 
 
 def row_group(parts: Contraction, positions: int, vectors: int) -> int:
