@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import weft
+from tests.rewrite.checks import graph_of
 from weft.errors import UserError
 
 HIDDEN, WINDOW, SAMPLES, FILTERS = 24, 96, 32, 12
@@ -160,6 +161,32 @@ def test_initial_values_that_do_not_fit_are_refused(fast) -> None:
         fast.reset({"h": np.zeros(3, np.float32), "d": np.zeros(1), "c": np.zeros((1, 1, HIDDEN))})
     for part in ("h must be float32[1, 1, 24], not float32[3]", "no state d", "c must be float32"):
         assert part in str(error.value)
+
+
+def test_arrays_over_the_state_of_a_run_are_refused() -> None:
+    """A run writes its state before it has read all inputs, and perhaps after an output."""
+    graph = graph_of("""(%x: f32[4,8], %held: f32[4,8]) -> (%y, %after) {
+      const %w: f32[8,8]
+      %after: f32[4,8] = Add(%held, %held)
+      %m: f32[4,8] = MatMul(%after, %w)
+      %y: f32[4,8] = Mul(%m, %x)
+    }""")
+    fast = weft.Net(graph).with_state({"held": "after"}).compile()
+    ones = np.ones((4, 8), np.float32)
+    fast.reset({"held": ones})
+    with pytest.raises(UserError) as error:
+        fast(fast.state["held"])
+    assert str(error.value) == (
+        "input x must not share memory with the state of the run; got memory of held. "
+        "Pass an array with memory of its own."
+    )
+    with pytest.raises(UserError, match="output y must not share memory with the state of the run"):
+        fast(ones, out=fast.state["held"])
+    assert np.array_equal(fast.state["held"], ones)
+    # The memory of another stream's state is as good as any.
+    other = fast.stream({"held": ones})
+    expected = fast(ones)
+    assert np.array_equal(other(fast.stream({"held": ones}).state["held"]), expected)
 
 
 def test_states_that_cannot_be_are_refused(net) -> None:

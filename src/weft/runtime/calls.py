@@ -51,6 +51,7 @@ class _Net(ctypes.Structure):
         ("input_count", c_int64),
         ("outputs", c_void_p),
         ("output_count", c_int64),
+        ("state_bytes", c_int64),
         ("function", c_void_p),
         ("runs", c_int64),
         ("nanoseconds", c_int64),
@@ -73,7 +74,9 @@ class _Array(ctypes.Structure):
     )
 
 
-def call_in_c(function: int, inputs: Sequence[Port], outputs: Sequence[Port], more: int) -> Call:
+def call_in_c(
+    function: int, inputs: Sequence[Port], outputs: Sequence[Port], more: int, state_bytes: int = 0
+) -> Call:
     """Calls a run function from C.
 
     Where that cannot be, as without a compiler or on another interpreter than CPython with its
@@ -84,6 +87,7 @@ def call_in_c(function: int, inputs: Sequence[Port], outputs: Sequence[Port], mo
         inputs: its inputs.
         outputs: its outputs.
         more: how many addresses it takes after theirs.
+        state_bytes: of the state, whose address is the last of ``scratch``; 0 without one.
     """
     if len(inputs) + len(outputs) + more > MOST_ARGUMENTS:
         return in_python
@@ -91,7 +95,7 @@ def call_in_c(function: int, inputs: Sequence[Port], outputs: Sequence[Port], mo
     if make is None:
         return in_python
     kept: list[Any] = [np.ndarray, tuple, list, np.empty, None]
-    net = _Net(*map(id, kept), function=function)
+    net = _Net(*map(id, kept), state_bytes=state_bytes, function=function)
     for word, ports in (("input", inputs), ("output", outputs)):
         table = _table(ports, kept)
         setattr(net, f"{word}s", ctypes.addressof(table))

@@ -18,7 +18,7 @@ from weft.plan.program import Port, Program, state_bytes
 from weft.runtime.cache import Cache, Damaged
 from weft.runtime.calls import call_in_c
 from weft.runtime.memory import RunMemory, SpareMemory, content
-from weft.runtime.ports import Ports, address_of, refuse_overlaps
+from weft.runtime.ports import Ports, address_of, refuse_overlaps, refuse_state
 from weft.runtime.record import Built, forget, recall
 from weft.runtime.threads import Threads, shared_pool
 
@@ -109,7 +109,8 @@ class Library:
         function.argtypes = [ctypes.c_void_p] * count
         function.restype = ctypes.c_int
         self._function = function
-        self._call = call_in_c(self._address, built.inputs, built.outputs, more)
+        held = state_bytes(built.states)
+        self._call = call_in_c(self._address, built.inputs, built.outputs, more, held)
         self._arenas = _Arenas()
         self._inputs = Ports(built.name, "input", built.inputs)
         self._outputs = Ports(built.name, "output", built.outputs)
@@ -234,6 +235,8 @@ class Library:
         addresses = [address_of(array) for array in (*arrays, *outputs)]
         if out is not None:
             refuse_overlaps(self._inputs, self._outputs, addresses)
+        if self.built.states:
+            refuse_state(self._inputs, self._outputs, addresses, scratch[-1], self.built.states)
         code = self._function(*addresses, *scratch, *fixed)
         if code != 0:
             raise self._failure(code, (*arrays, *outputs))

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.errors import UserError
 from weft.ir.buffers import ArrayLike, as_array
-from weft.plan.program import Port
+from weft.plan.program import Port, State
 
 
 class Ports:
@@ -112,4 +112,30 @@ def refuse_overlaps(inputs: Ports, outputs: Ports, addresses: Sequence[int]) -> 
                 raise UserError(
                     f"output {ports[n].name} must not share memory",
                     got=f"memory that it shares with {word} {ports[other].name}",
+                )
+
+
+def refuse_state(
+    inputs: Ports, outputs: Ports, addresses: Sequence[int], memory: int, states: Sequence[State]
+) -> None:
+    """Refuses inputs and outputs over the memory of the state, which the run changes.
+
+    Args:
+        inputs: of the network.
+        outputs: of the network.
+        addresses: of the arrays for both.
+        memory: the address of the state.
+        states: what lies there.
+    """
+    ports = [(each, inputs.word) for each in inputs.ports]
+    ports += [(each, outputs.word) for each in outputs.ports]
+    sizes = (*inputs.bytes, *outputs.bytes)
+    for (port, word), start, size in zip(ports, addresses, sizes, strict=True):
+        for state in states:
+            first = memory + state.offset
+            if start < first + state.bytes and first < start + size:
+                raise UserError(
+                    f"{word} {port.name} must not share memory with the state of the run",
+                    got=f"memory of {state.port.name}",
+                    fix="Pass an array with memory of its own.",
                 )

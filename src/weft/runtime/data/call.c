@@ -51,6 +51,7 @@ typedef struct weft_net {
     int64_t input_count;
     const weft_port *outputs;
     int64_t output_count;
+    int64_t state_bytes; /* of the state, the last of the scratch memory; 0 without one */
     void *function;
     int64_t runs;
     int64_t nanoseconds; /* of the last run that was timed */
@@ -117,6 +118,21 @@ static int overlap(const weft_net *net, const values *given)
             if (other < end && start < other + (uintptr_t)port_at(net, j)->bytes) {
                 return 1;
             }
+        }
+    }
+    return 0;
+}
+
+/* Whether an input or output shares memory with the state, whose address comes last. */
+static int overlaps_state(const weft_net *net, const values *given)
+{
+    const uintptr_t state = (uintptr_t)given->at[given->count - 1];
+    int64_t i;
+    for (i = 0; i < net->input_count + net->output_count; ++i) {
+        const uintptr_t start = (uintptr_t)given->at[i];
+        if (start < state + (uintptr_t)net->state_bytes
+            && state < start + (uintptr_t)port_at(net, i)->bytes) {
+            return 1;
         }
     }
     return 0;
@@ -252,6 +268,7 @@ static PyObject *called(PyObject *self, PyObject *const *arguments, Py_ssize_t c
         }
     }
     if (!take_addresses(PyTuple_GetItem, arguments[2], PyTuple_Size(arguments[2]), &given)
+        || (net->state_bytes > 0 && overlaps_state(net, &given))
         || !take_addresses(PyList_GetItem, arguments[3], PyList_Size(arguments[3]), &given)
         || run_timed(net, &given) != 0) {
         Py_DecRef(outputs);
