@@ -263,3 +263,13 @@ def test_two_threads_give_the_bits_of_one(
     cache = Cache(tmp_path_factory.mktemp("cache"))
     alone, both = (bits(convolution(*shape), threads, cache) for threads in (1, 2))
     assert alone == both
+
+
+def test_products_are_contracted_alike_however_strips_are_cut(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Branches of the transforms share products, which gcc may not move in front of them."""
+    net, cache = Net(), Cache(tmp_path_factory.mktemp("cache"))
+    made = net, net.conv(net.input(1, 16, 19, 12), 24, 5, pad=2)
+    alone, both = (bits(made, threads, cache) for threads in (1, 2))
+    assert alone == both

@@ -117,7 +117,7 @@ def host_flags(compiler: Compiler, flavour: Dialect) -> list[str]:
         # It would move products that branches share in front of them, where they are not
         # contracted; whether it does depends on the code around them, so that the bits of
         # results would depend on how kernels are cut for threads.
-        flags.append("-fno-tree-pre")
+        flags += ["-fno-tree-pre", "-fno-code-hoisting"]
         # What it takes to track the known bits of all integers is an eighth of its time, and
         # gains nothing here.
         flags.append("-fno-tree-bit-ccp")
