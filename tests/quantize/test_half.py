@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import weft
 from tests.rewrite.checks import graph_of
 from weft.api import Net
 from weft.errors import UserError
+from weft.quantize.sensitivity import ErrorSums
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 TEXT = """(%x: f32[4,8]) -> (%y) {
@@ -52,6 +54,37 @@ def test_a_budget_keeps_the_layers_that_hurt_most() -> None:
     assert one.keep_float32 == ("m",)
     kept = net.compile(precision="bf16", keep_float32=half.keep_float32)
     np.testing.assert_allclose(kept(samples), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_overflows_is_infinite_noise() -> None:
+    """Sums beyond 65,504 are infinities in float16; the layer that stores them hurts most."""
+    random = np.random.default_rng(3)
+    large, small = (random.random((8, 8), np.float32) * scale for scale in (3e4, 1e-4))
+    net = Net(graph_of(TEXT, w=large.astype(np.float32), v=small.astype(np.float32)))
+    samples = random.random((4, 8), np.float32) + 1
+
+    def accuracy(run) -> float:
+        return float(np.isfinite(run(samples)).mean())
+
+    found = net.precision_report(samples, "fp16", accuracy=accuracy)
+    first, last = found.layers
+    assert (first.name, first.own, first.sqnr, first.cosine) == ("m", -np.inf, -np.inf, 0)
+    assert (last.sqnr, found.output, found.accuracy) == (-np.inf, -np.inf, 0)
+    assert last.own > 50
+    assert "output      -inf dB" in str(found)
+    assert found.record()["output"] == "-inf"
+    json.dumps(found.record(), allow_nan=False)
+    kept = net.precision_report(samples, "fp16", accuracy=accuracy, max_drop=0)
+    assert (kept.keep_float32, kept.accuracy) == (("m",), 1)
+    assert kept.output > 50
+
+
+def test_infinities_that_should_be_are_no_noise() -> None:
+    sums = ErrorSums()
+    sums.add(*(np.array([1, np.inf, -np.inf, np.nan, each]) for each in (2, 2.5)))
+    assert (sums.signal, sums.noise) == (5, 0.25)
+    sums.add(np.array([np.inf]), np.array([-np.inf]))
+    assert sums.noise == np.inf
 
 
 def test_verify_compares_what_is_rounded() -> None:

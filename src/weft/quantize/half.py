@@ -45,7 +45,8 @@ class HalfPrecisionLayer:
     Attributes:
         name: of its node; op: of its node.
         kept: whether it stays in float32.
-        sqnr: signal to noise of what it stores in the network of half precision, in dB.
+        sqnr: signal to noise of what it stores in the network of half precision, in dB; infinite
+            where nothing is lost, -infinite where numbers become infinities or NaNs.
         cosine: of the angle between that and the same in float32.
         own: signal to noise of the network's output with this layer alone rounded, in dB.
     """
@@ -114,14 +115,18 @@ class HalfPrecisionReport(Shown):
         return Screen(title, self.facts(), self.headings(), self.rows(), range(3, 6))
 
     def record(self) -> dict[str, object]:
-        """Plain data, for JSON, which has no infinity."""
+        """Plain data, for JSON, which has no infinity: ``None`` where nothing is lost, and
+        ``"-inf"`` for the ratio to infinite noise.
+        """
         plain = asdict(self)
         plain["layers"] = [{k: _finite(v) for k, v in each.items()} for each in plain["layers"]]
         return {name: _finite(value) for name, value in plain.items()}
 
 
 def _finite(value: object) -> object:
-    return None if isinstance(value, float) and isinf(value) else value
+    if not isinstance(value, float) or not isinf(value):
+        return value
+    return None if value > 0 else str(value)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from math import isinf
+from math import inf, isinf
 
 import numpy as np
 
@@ -184,7 +184,7 @@ class QuantizationReport(Shown):
 
 def decibels(value: float) -> str:
     """A ratio for people; nothing is lost where there is no noise."""
-    return "exact" if isinf(value) else f"{value:.1f}"
+    return "exact" if value == inf else f"{value:.1f}"
 
 
 def _infinite(value: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import inf, isinf
 
 import numpy as np
 
@@ -56,8 +57,17 @@ class ErrorSums:
     product: float = 0.0
 
     def add(self, exact: np.ndarray, found: np.ndarray) -> None:
-        """Adds a value of one sample, without and with quantization."""
+        """Adds a value of one sample, without and with quantization.
+
+        Infinities and NaNs where there should be others or numbers (float16 overflows) are
+        infinite noise; where they should be, they count for nothing.
+        """
         one, two = (each.reshape(-1).astype(np.float64) for each in (exact, found))
+        numbers = np.isfinite(one) & np.isfinite(two)
+        if not numbers.all():
+            if not np.array_equal(one[~numbers], two[~numbers], equal_nan=True):
+                self.noise = inf
+            one, two = one[numbers], two[numbers]
         self.signal += float(one @ one)
         self.other += float(two @ two)
         self.product += float(one @ two)
@@ -65,14 +75,16 @@ class ErrorSums:
 
     @property
     def decibels(self) -> float:
-        """Signal to quantization noise, in dB; infinite without noise."""
-        if not self.noise:
-            return float("inf")
+        """Signal to quantization noise, in dB; infinite without noise, -infinite with infinite."""
+        if not self.noise or isinf(self.noise):
+            return -inf if self.noise else inf
         return 10 * float(np.log10(max(self.signal, 1e-300) / self.noise))
 
     @property
     def cosine(self) -> float:
-        """Of the angle between what is and what should be."""
+        """Of the angle between what is and what should be; 0 where noise is infinite."""
+        if isinf(self.noise):
+            return 0.0
         size = float(np.sqrt(self.signal * self.other))
         return self.product / size if size else 1.0
 
