@@ -76,11 +76,18 @@ def test_unknown_keywords_are_named(net: weft.Net) -> None:
         ({"weights": "foo"}, "weights must be arrays, blob or inline; got 'foo'"),
         ({"tune": "yes"}, "tune must be True, False"),
         ({"name": "9 lives"}, "name must be a C identifier"),
+        ({"precision": None}, "precision must be one of float32, bfloat16, float16; got None"),
+        ({"batch": 1.5}, "batch must be a whole number; got 1.5"),
+        ({"batch": "2"}, "batch must be a whole number; got '2'"),
     ],
 )
 def test_records_are_validated(options: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Options(**options)  # type: ignore[arg-type]
+
+
+def test_one_layer_to_keep_is_a_name_and_not_its_letters() -> None:
+    assert Options(precision="bf16", keep_float32="conv").keep_float32 == ("conv",)
 
 
 @pytest.mark.parametrize(

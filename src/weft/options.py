@@ -85,7 +85,8 @@ class Options:
         precision: of stored values and weights: ``float32``, or ``bfloat16`` or ``float16``, which
             layers read as float32 and round what they store to (the recipes of these names);
             ``fp32``, ``bf16`` and ``fp16`` are taken, too.  By default ``float32``.
-        keep_float32: layers that stay in float32 with another precision, by the names of nodes.
+        keep_float32: layers that stay in float32 with another precision: the name of a node, or
+            several.
         max_rounding: the largest error that a faster algorithm may add to a layer by rounding, at
             the root mean square over the standard deviation of what the layer gives, as it is
             expected for random data.  It decides which tiles Winograd convolution has where
@@ -143,7 +144,7 @@ class Options:
     libraries: Sequence[str] = ()
     encoding: str = ""
     precision: str = ""
-    keep_float32: Sequence[str] = ()
+    keep_float32: str | Sequence[str] = ()
     max_rounding: float = MAX_ROUNDING
     optimize: str = ""
     choices: Mapping[str, str] | None = None
@@ -189,9 +190,7 @@ class Options:
         ):
             raise UserError("unroll must be auto, full or a number", got=repr(self.unroll))
         _check_regions(self.regions or {})
-        if self.parts < 0:
-            rule = "parts must not be negative; 0 means one file for each function"
-            raise UserError(rule, got=str(self.parts))
+        self._check_counts()
         if self.name and self.name != identifier(self.name):
             raise UserError(
                 "name must be a C identifier: letters, digits and single underscores between "
@@ -199,6 +198,14 @@ class Options:
                 got=repr(self.name),
                 fix=f"For example: {identifier(self.name)}",
             )
+
+    def _check_counts(self) -> None:
+        """The batch and the number of files."""
+        if not isinstance(self.batch, int | np.integer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError("batch must be a whole number", got=repr(self.batch))
+        if self.parts < 0:
+            rule = "parts must not be negative; 0 means one file for each function"
+            raise UserError(rule, got=str(self.parts))
 
     def _check_weights(self) -> None:
         """How weights are stored, and whether they are known."""
@@ -224,13 +231,15 @@ class Options:
         name = SHORT_PRECISIONS.get(self.precision, self.precision)
         if name not in ("", *PRECISIONS):
             rule = f"precision must be one of {', '.join(PRECISIONS)}"
-            raise UserError(rule, got=repr(self.precision), fix=nearest(name, PRECISIONS))
+            raise UserError(rule, got=repr(self.precision), fix=nearest(str(name), PRECISIONS))
         name = "" if name == "float32" else name
         if not 0 <= self.max_rounding < inf:
             rule = "max_rounding must be at least 0, such as 0.012"
             raise UserError(rule, got=str(self.max_rounding))
         object.__setattr__(self, "precision", name)
-        object.__setattr__(self, "keep_float32", tuple(self.keep_float32))
+        kept = self.keep_float32
+        kept = (kept,) if isinstance(kept, str) else tuple(kept)
+        object.__setattr__(self, "keep_float32", kept)
         if self.encoding and name:
             rule = "encoding and precision exclude each other: each says how weights are stored"
             raise UserError(rule, got=f"{self.encoding} and {name}")
@@ -346,7 +355,7 @@ class TuneKeywords(TypedDict, total=False):
     libraries: Sequence[str]
     encoding: str
     precision: str
-    keep_float32: Sequence[str]
+    keep_float32: str | Sequence[str]
     max_rounding: float
     optimize: str
     flavour: str
@@ -383,7 +392,7 @@ class PlanKeywords(TypedDict, total=False):
     libraries: Sequence[str]
     encoding: str
     precision: str
-    keep_float32: Sequence[str]
+    keep_float32: str | Sequence[str]
     max_rounding: float
     optimize: str
     choices: Mapping[str, str] | None

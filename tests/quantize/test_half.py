@@ -56,6 +56,16 @@ def test_a_budget_keeps_the_layers_that_hurt_most() -> None:
     np.testing.assert_allclose(kept(samples), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_short_names_and_one_layer() -> None:
+    net = Net(graph_of(TEXT.replace("%m", "%mean")))
+    samples = np.ones((4, 8), np.float32)
+    assert net.precision_report(samples, "bf16", keep_float32="mean").keep_float32 == ("mean",)
+    for short, full in (("bf16", "bfloat16"), ("fp32", "float32")):
+        assert net.expanded(precision=short).identity == net.expanded(precision=full).identity
+    kept = net.expanded(precision="bf16", keep_float32="mean")
+    assert kept.identity != net.expanded(precision="bf16").identity
+
+
 def test_what_overflows_is_infinite_noise() -> None:
     """Sums beyond 65,504 are infinities in float16; the layer that stores them hurts most."""
     random = np.random.default_rng(3)

@@ -31,7 +31,7 @@ from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.ops.trace import call_graph
 from weft.ops.values import Value
-from weft.options import Inputs
+from weft.options import Inputs, Options
 from weft.rewrite.chosen import RuleLike, rules_of, told_of
 from weft.rewrite.engine import Log
 from weft.rewrite.engine import rewrite as apply_rules
@@ -171,7 +171,7 @@ def expanded(
     exact: bool = False,
     plain: bool = False,
     precision: str = "",
-    keep_float32: Sequence[str] = (),
+    keep_float32: str | Sequence[str] = (),
 ) -> N:
     """The simplified net without composite ops and constant channels, as it is planned.
 
@@ -182,13 +182,15 @@ def expanded(
         precision: that values are stored in; see ``weft.Options``.
         keep_float32: layers that stay in float32.
     """
+    asked = Options(precision=precision, keep_float32=keep_float32)
+    stored = asked.precision or "float32"
     graph = simplified(bound(net), exact=plain).graph
     if not plain:
         name = target if isinstance(target, str) else target.name
         graph = use_natives(graph, name, exact=exact)
     # Channels first, the ops are what rules and kernels know; how values lie is the plan's choice.
-    graph = narrowed(relaid(graph, TO_FIRST), precision or "float32", keep_float32)
-    graph = moving_halves(tidy(expand(graph, OPS)), precision or "float32")
+    graph = narrowed(relaid(graph, TO_FIRST), stored, asked.keep_float32)
+    graph = moving_halves(tidy(expand(graph, OPS)), stored)
     if not plain:
         graph = without_constant_channels(graph, ConstantChannelParameters())
     return net.with_graph(graph)

@@ -113,7 +113,7 @@ def precision_report(
     samples: Samples,
     precision: str = "bfloat16",
     *,
-    keep_float32: Sequence[str] = (),
+    keep_float32: str | Sequence[str] = (),
     accuracy: NetMetric | None = None,
     max_drop: float | None = None,
     labels: np.ndarray | Sequence[int] | None = None,
@@ -141,10 +141,11 @@ def precision_report(
     Raises:
         UserError: samples do not fit, there is no such precision, or an option names no layer.
     """
-    name = Options(precision=precision).precision
-    if not name:
+    asked = Options(precision=precision)
+    if not asked.precision:
         rule = "the precision of a report must be bfloat16 or float16"
         raise UserError(rule, got=precision)
+    asked = replace(asked, keep_float32=keep_float32)
     whole = bound(net)
     inputs = {name: whole.graph.types[name] for name in net.graph.inputs}
     source, found = _read(samples, inputs)
@@ -154,8 +155,8 @@ def precision_report(
         whole.simplification[0],
         collected,
         _building(whole, options),
-        name,
-        keep=keep_float32,
+        asked.precision,
+        keep=asked.keep_float32,
         metric=_metric(net, accuracy, collected, test, inputs),
         max_drop=max_drop,
     )
