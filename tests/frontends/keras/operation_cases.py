@@ -194,6 +194,9 @@ CASES: dict[str, Function] = {
     "Argmax": lambda ops, i: [ops.argmax(i.x), ops.argmax(i.x, 1)],
     "Argmin": lambda ops, i: [ops.argmin(i.x), ops.argmin(i.x, 2, keepdims=True)],
     "Cumsum": lambda ops, i: [ops.cumsum(i.x, 1), ops.cumsum(i.x)],
+    "ConvertToTensor": lambda ops, i: [
+        ops.convert_to_tensor(i.n), ops.convert_to_tensor(i.x, "float16"),
+    ],
     "Cumprod": lambda ops, i: [ops.cumprod(i.x, 1), ops.cumprod(i.x)],
     "Diff": lambda ops, i: [ops.diff(i.x), ops.diff(i.x, n=2, axis=1)],
     # Products.

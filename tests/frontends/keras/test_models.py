@@ -80,6 +80,174 @@ def test_layers_that_are_called_again(keras, tmp_path):
     assert len(graph.constants) == 2
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_layers_shared_between_models(keras, reverse, tmp_path):
+    """Files have their weights once, and numbers that say so, though not always everywhere."""
+    shared = keras.layers.Dense(6, name="shared")
+    z = keras.Input((6,))
+    inner = keras.Model(z, shared(keras.layers.Dense(6, name="own")(z)), name="inner")
+    w = keras.Input((6,))
+    around = keras.Sequential([keras.Input((6,)), inner], name="around")
+    x = keras.Input((6,), name="x")
+    y = around(shared(x)) if reverse else shared(around(x))
+    steps = keras.layers.TimeDistributed(inner, name="steps")
+    y = keras.layers.Add(name="y")([y, keras.Model(w, inner(inner(w)), name="twice")(y)])
+    graph = both(keras.Model(x, steps(keras.layers.Reshape((1, 6), name="step")(y))), tmp_path)
+    assert len(graph.constants) == 4
+
+
+def test_inputs_by_name(keras, tmp_path):
+    a, b = keras.Input((6,), name="a"), keras.Input((6,), name="b")
+    inner = keras.Model([b, a], keras.layers.Subtract(name="less")([a, b]), name="inner")
+    tail = keras.Sequential([keras.Input((6,)), keras.layers.Dense(6, name="last")], name="tail")
+    x, y = keras.Input((6,), name="x"), keras.Input((6,), name="y")
+    less = inner({"a": x, "b": y})
+    small_ = small(keras, "small", units=6)(inputs=tail(inputs=less))
+    half = keras.layers.Dense(3, dtype="mixed_float16", name="half")(inputs=small_)
+    model = randomized(keras.Model([x, y], [less, small_, half]))
+    for suffix in (".keras", ".h5"):
+        graph = load(saved(model, tmp_path, suffix))
+        assert graph.inputs == ("x", "y")
+        worst = compared(model, graph)
+        assert worst.pop("half") < 1e-3
+        assert max(worst.values()) < 1e-5, worst
+
+
+destroying = pytest.mark.filterwarnings("ignore:.*will therefore destroy the mask information")
+
+
+def masked(keras, name):
+    """Steps of which those that are 0 do not count."""
+    x = keras.Input((5,), dtype="int32", name=name)
+    return x, keras.layers.Embedding(4, 6, mask_zero=True, name=f"of_{name}")(x)
+
+
+ZEROS = {
+    "x": np.array([[1, 0, 3, 0, 0, ]], np.int32),
+    "y": np.array([[1, 2, 0, 0, 2, ]], np.int32),
+    "z": np.linspace(-1, 1, 30, dtype=np.float32).reshape(1, 5, 6),
+}  # fmt: skip
+
+
+def mean_of(keras, x):
+    """The mean of the steps that count."""
+    return keras.layers.GlobalAveragePooling1D()(x)
+
+
+def agrees(model, folder, inputs):
+    """Compares the outputs from both formats with Keras."""
+    randomized(model)
+    for suffix in (".keras", ".h5"):
+        graph = load(saved(model, folder, suffix))
+        worst = compared(model, graph, inputs)
+        assert all(worst[name] < 1e-5 for name in graph.outputs), worst
+
+
+@destroying
+def test_layers_that_change_nothing_but_the_mask(keras, tmp_path):
+    x, steps = masked(keras, "x")
+    made = [
+        keras.layers.Reshape((5, 6))(steps),
+        keras.layers.Permute((1, 2))(steps),
+        keras.layers.UpSampling1D(1)(steps),
+        keras.layers.Dropout(0.5)(steps),
+        keras.layers.Reshape((5, 6), dtype="mixed_float16")(steps),
+    ]
+    outputs = [mean_of(keras, each) for each in made]
+    agrees(keras.Model(x, outputs), tmp_path, {"x": ZEROS["x"]})
+
+
+@pytest.mark.parametrize("kind", ["Add", "Multiply", "Maximum", "Minimum", "Average"])
+def test_masks_of_merged_layers(keras, kind, tmp_path):
+    (x, left), (y, right) = masked(keras, "x"), masked(keras, "y")
+    z = keras.Input((5, 6), name="z")
+    layer = getattr(keras.layers, kind)
+    made = [layer()([left, right]), layer()([left, z, right]), layer()([z, right])]
+    outputs = [*made, *(mean_of(keras, each) for each in made)]
+    agrees(keras.Model([x, y, z], outputs), tmp_path, ZEROS)
+
+
+def test_masks_behind_attention(keras, tmp_path):
+    (x, left), (y, right) = masked(keras, "x"), masked(keras, "y")
+    given = {name: ZEROS[name] for name in "xy"}
+    for made in (
+        keras.layers.Attention()([left, right]),
+        keras.layers.MultiHeadAttention(2, 3)(value=right, query=left),
+    ):
+        agrees(keras.Model([x, y], mean_of(keras, made)), tmp_path, given)
+
+
+def test_masks_behind_preprocessing(keras, tmp_path):
+    model = keras.Sequential(
+        [
+            keras.Input((5, 6), name="z"),
+            keras.layers.ZeroPadding1D((0, 2)),
+            keras.layers.Masking(),
+            keras.layers.Rescaling(2.0),
+            keras.layers.Normalization(mean=1.0, variance=2.0),
+            keras.layers.GRU(3),
+        ]
+    )
+    agrees(model, tmp_path, {"z": ZEROS["z"]})
+
+
+def test_states_replace_the_mask_of_the_steps(keras, tmp_path):
+    """Keras 3 looks for masks of calls with a single tensor."""
+    x, steps = masked(keras, "x")
+    _, state = keras.layers.GRU(6, return_state=True, name="first")(steps)
+    made = [
+        keras.layers.GRU(6, return_sequences=True)(steps, initial_state=state),
+        keras.layers.Bidirectional(keras.layers.GRU(6, return_sequences=True))(
+            steps, initial_state=[state, state]
+        ),
+    ]
+    outputs = [*made, *(mean_of(keras, each) for each in made)]
+    agrees(keras.Model(x, outputs), tmp_path, {"x": ZEROS["x"]})
+
+
+def test_states_and_masks_by_position(keras, tmp_path):
+    x, y = keras.Input((5, 6), name="z"), keras.Input((5,), dtype="bool", name="seen")
+    _, hidden, cell = keras.layers.LSTM(4, return_state=True)(x)
+    outputs = [
+        keras.layers.LSTM(4)(x, [hidden, cell]),
+        keras.layers.GRU(4)(x, hidden),
+        keras.layers.GRU(4)(x, None, y),
+        keras.layers.Bidirectional(keras.layers.GRU(4))(x, [hidden, cell]),
+    ]
+    seen = np.array([[True, False, True, True, False]])
+    agrees(keras.Model([x, y], outputs), tmp_path, {"z": ZEROS["z"], "seen": seen})
+
+
+def test_second_layers_and_activations_of_recurrent_layers(keras, tmp_path):
+    x = keras.Input((5, 6), name="z")
+    both_ways = keras.layers.Bidirectional(
+        keras.layers.LSTM(3, name="there"),
+        backward_layer=keras.layers.GRU(3, go_backwards=True, name="back"),
+    )
+    leaky = keras.layers.LSTM(3, activation=keras.layers.LeakyReLU(0.1))
+    agrees(keras.Model(x, [both_ways(x), leaky(x)]), tmp_path, {"z": ZEROS["z"]})
+
+
+def test_layers_named_as_those_around_them(keras, tmp_path):
+    dense = keras.layers.Dense
+    last = keras.Sequential([dense(6, name="d"), dense(6, name="k")], name="k")
+    inner = keras.Sequential([keras.Input((6,)), dense(6, name="d"), last], name="d")
+    x = keras.Input((6,), name="x")
+    both(keras.Model(x, inner(x)), tmp_path)
+
+
+def test_integers(keras, tmp_path):
+    x, y = (keras.Input((4,), dtype="int32", name=name) for name in "xy")
+    outputs = [
+        keras.layers.Average(name="average")([x, y]),
+        keras.ops.prod(keras.ops.cast(x, "float32") * 0.7, axis=1, dtype="int32"),
+    ]
+    both(keras.Model([x, y], outputs), tmp_path)
+    least = keras.ops.max(x, axis=1, initial=0)
+    with pytest.raises(UserError, match=r"max_?\d* \(Max\): initial=0 is not supported"):
+        load(saved(keras.Model(x, least), tmp_path, ".keras"))
+
+
 def test_operations_between_layers(keras, tmp_path):
     ops = keras.ops
     x = keras.Input((4, 6), name="x")

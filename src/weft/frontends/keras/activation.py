@@ -151,6 +151,13 @@ def named(found: Any) -> str:
     return ""
 
 
+def is_known(found: Any) -> bool:
+    """Whether an activation of a configuration is one that ``activated`` applies."""
+    if named(found) in FUNCTIONS:
+        return True
+    return isinstance(found, Mapping) and found.get("class_name") in LAYERS
+
+
 def activated(g: Emit, x: Tensor, found: Any) -> Tensor:
     """A tensor after an activation, as configurations state it: a name or a layer."""
     name = named(found)

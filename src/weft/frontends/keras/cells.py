@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from weft.frontends.keras.activation import FUNCTIONS, activated, named
+from weft.frontends.keras.activation import activated, is_known, named
 from weft.frontends.keras.record import Config, Emit, Inner, Tensor
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
@@ -301,7 +301,7 @@ def gated_cell(g: Emit, c: Config, op: str, within: Sequence[Inner], name: str =
         name,
     )
     for each in (cell.activation, cell.gate):
-        if named(each) not in FUNCTIONS:
+        if not is_known(each):
             g.refuse(f"activation {named(each) or each} is not supported")
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
     if cell.arrays["recurrent_kernel"].shape != (cell.units, gates * cell.units):

@@ -21,8 +21,9 @@ from weft.frontends.keras.archive import Archive, config_of, open_archive
 from weft.frontends.keras.calls import Call, Ref, call_of, leaves, refs_of, replaced
 from weft.frontends.keras.hdf5 import broken
 from weft.frontends.keras.inputs import Inputs
-from weft.frontends.keras.layers import LayerCalls, row_of
+from weft.frontends.keras.layers import LayerCalls, first_in_place, row_of
 from weft.frontends.keras.record import Emit, RefusalError, Tensor
+from weft.frontends.keras.sharing import first_places
 from weft.frontends.keras.spec import Refusals, Spec, spec_of
 from weft.frontends.keras.weights import Place, Weights
 from weft.ir.graph import Graph
@@ -123,6 +124,7 @@ class _Import:
         )
         self.input = Inputs(self.emit, shapes, constants)
         self.calls = LayerCalls(self.emit)
+        self.places: Mapping[int, Place] = {}
         self.depth = 0
 
     def run(self, name: str) -> Graph:
@@ -135,6 +137,9 @@ class _Import:
                 fix="Build it from layers with keras.Model(inputs, outputs), and save that.",
             )
         self._check_kinds(model, "")
+        if not self.archive.legacy:
+            files = self.archive.weights
+            self.places = first_places(model, lambda place: bool(files.names(place.group)))
         try:
             made = self._model(model, Place(), "", None)
         except _Missing:
@@ -243,14 +248,19 @@ class _Import:
 
     # --- layers ------------------------------------------------------------------------------
 
+    def _shared(self, spec: Spec, place: Place) -> Place:
+        """Where the weights of a layer lie that is at a place."""
+        return place if spec.shared is None else self.places.get(spec.shared, place)
+
     def _inner(self, found: object, attribute: str, *args: Any, **kwargs: Any) -> Any:
         """Imports a layer inside of the layer that is being imported."""
         outer, name = self.emit.place, self.emit.name
         spec = spec_of(found)
-        place = Place((*outer.names, spec.name), f"{outer.group}/{attribute}")
+        place = self._shared(spec, outer.within(spec.name, attribute))
         try:
             if spec.is_model:
-                return [each for _, each in self._model(spec, place, f"{name}/", args)]
+                made = [each for _, each in self._model(spec, place, f"{name}/", args)]
+                return made[0] if len(made) == 1 else made
             return self.calls(spec, place, f"{name}/{spec.name}", args, kwargs)
         finally:
             self.emit.place, self.emit.name = outer, name
@@ -266,9 +276,10 @@ class _Import:
     ) -> Any:
         """What a call of a layer gives for these arguments; ``_Missing`` where it is refused."""
         name = f"{path}:{number}" if number else path
+        place = self._shared(spec, place)
         try:
             if spec.is_model:
-                given = [each for each in leaves(args) if isinstance(each, Tensor)]
+                given = _given_to(spec, first_in_place(args, kwargs)[0])
                 made = [each for _, each in self._model(spec, place, f"{name}/", given)]
                 return made[0] if len(made) == 1 else made
             return self.calls(spec, place, name, args, kwargs)
@@ -278,6 +289,19 @@ class _Import:
             told = error.rule + (f"; got {error.got}" if error.got else "")
             self.refusals.add(path, spec.kind, told)
             raise _Missing from error
+
+
+def _given_to(model: Spec, args: tuple[Any, ...]) -> list[Tensor]:
+    """What a model is called with, in the order of its inputs."""
+    found, wanted = args[0] if args else None, model.config.get("input_layers")
+    if isinstance(found, Mapping) and isinstance(wanted, list):
+        # By the names of inputs that the model itself has as a list; more are ignored.
+        names = [ref.layer for ref in refs_of(wanted)]
+        if missing := [name for name in names if name not in found]:
+            raise RefusalError(f"it has an input {missing[0]}, which it is not given")
+        found = [found[name] for name in names]
+        args = (found,)
+    return [each for each in leaves(args) if isinstance(each, Tensor)]
 
 
 class _Missing(Exception):

@@ -24,6 +24,8 @@ from weft.ir.graph import Origin
 MOST_BYTES = 1 << 34
 """Bytes of a value, at most."""
 _TRAINING = "training"
+_FIRST = ("inputs", "sequences", "data", "x")
+"""What Keras calls the first argument of layers."""
 
 
 class LayerCalls:
@@ -44,6 +46,8 @@ class LayerCalls:
         row = row_of(spec)
         self.builder.origin = Origin((name,))
         g.place, g.name = place, name
+        if not spec.is_operation:
+            args, kwargs = first_in_place(args, kwargs)
         try:
             with np.errstate(all="ignore"):
                 made = self._called(row, spec, args, kwargs)
@@ -72,6 +76,7 @@ class LayerCalls:
     ) -> Any:
         g = self.emit
         taken = _parameters(row)
+        placed = taken[1 : 1 + len(args)]  # behind the configuration
         named = {key: value for key, value in kwargs.items() if key in taken or value is not None}
         # Keras 3 takes what the whole model is called with instead.
         if named.pop(_TRAINING, None) not in (None, False, 0) and g.major < 3:
@@ -81,20 +86,25 @@ class LayerCalls:
             options = {**spec.config, **named}
             heeded = {key: value for key, value in options.items() if key in taken}
             more = [key for key in options if key not in taken and key not in ("name", "dtype")]
-            odd = [key for key in more if options[key] not in (None, False)]
+            odd = [key for key in more if options[key] is not None and options[key] is not False]
             if odd:
                 raise RefusalError(f"{odd[0]}={str(options[odd[0]])[:40]} is not supported")
-            return row(g, *args, **heeded)
+            return _bare(g, spec, row(g, *args, **heeded), (args, heeded))
         unknown = [key for key in named if key not in taken and "kwargs" not in taken]
         if unknown:
             raise RefusalError(f"it is called with {unknown[0]}, which is not supported")
         config = Config(spec.config)
         g.compute = element_type(spec.config.get("dtype"), compute=True)
         first = next((each for each in leaves(args) if isinstance(each, Tensor)), None)
-        if "mask" in taken and named.get("mask") is None and first is not None:
+        free = "mask" in taken and "mask" not in placed
+        if g.major >= 3:
+            # Not where there are more tensors, as the states of a recurrent layer.
+            others = leaves((args[1:], list(named.values())))
+            free = free and not any(isinstance(each, Tensor) for each in others)
+        if free and named.get("mask") is None and first is not None:
             named["mask"] = _masks(g, args[0]) if args else g.mask(first)
-        args = _cast(g, args)
-        made = row(g, config, *args, **named)
+        args, named = _cast(g, args), {key: _cast(g, each) for key, each in named.items()}
+        made = _bare(g, spec, row(g, config, *args, **named), args)
         if unread := config.unread():
             raise RefusalError(f"{', '.join(unread)} is not supported")
         return made
@@ -147,6 +157,15 @@ class LayerCalls:
                 states[place] = replace(state, after=Tensor(new, type))
 
 
+def first_in_place(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call with the first one by its place, if it was given by its name."""
+    named = dict(kwargs)
+    first = next((key for key in _FIRST if key in named), None)
+    return (args, named) if args or first is None else ((named.pop(first),), named)
+
+
 def row_of(spec: Spec) -> Row:
     """What imports a layer.
 
@@ -165,8 +184,8 @@ def row_of(spec: Spec) -> Row:
 
 
 @cache
-def _parameters(row: Row) -> frozenset[str]:
-    return frozenset(list(inspect.signature(row).parameters)[1:])
+def _parameters(row: Row) -> tuple[str, ...]:
+    return tuple(inspect.signature(row).parameters)[1:]
 
 
 def _masks(g: Emit, given: Any) -> Any:
@@ -191,6 +210,15 @@ def _cast(g: Emit, nested: Any) -> Any:
     if isinstance(nested, list | tuple):
         return type(nested)(_cast(g, each) for each in nested)
     return nested
+
+
+def _bare(g: Emit, spec: Spec, made: Any, args: Any) -> Any:
+    """What a layer gives; where that is what it was given, without a mask that it does not pass."""
+    if spec.kind in MASKING:
+        return made
+    given = {each.name for each in leaves(args) if isinstance(each, Tensor)} & g.masks.keys()
+    results = [each for each in leaves(made) if isinstance(each, Tensor) and each.name in given]
+    return _swapped(made, {each.name: g("Identity", each) for each in results})
 
 
 def _swapped(made: Any, renamed: Mapping[str, Tensor]) -> Any:

@@ -34,11 +34,14 @@ def _merged(op: str, *, average: bool = False) -> None:
         given = aligned(g, inputs)
         if op in ("Sub",) and len(given) != 2:
             g.refuse(f"it must have 2 inputs, but has {len(given)}")
+        if g.major >= 3 and op in ("Mul", "Max", "Min") and any(map(g.mask, given)):
+            return _merged_with_masks(g, given, op)
         made = given[0]
         for each in given[1:]:
             made = g(op, made, each)
         if average:
-            made = g.mul(made, 1 / len(given)) if made.dtype.is_float else made
+            made = made if made.dtype.is_float else g.cast(made, g.compute)
+            made = g.mul(made, 1 / len(given))
         mask = merged_mask(g, inputs, "Or")
         if mask is not None:
             g.masks[made.name] = mask
@@ -49,6 +52,28 @@ def _merged(op: str, *, average: bool = False) -> None:
             op, "Average" if average else op
         )
     )(row)
+
+
+def _merged_with_masks(g: Emit, given: Sequence[Tensor], op: str) -> Tensor:
+    """As of Keras 3: steps that an input masks are those of the others."""
+    masks = [g.mask(each) for each in given]
+    kept = [None if each is None else g("Unsqueeze", each, axes=(each.rank,)) for each in masks]
+    if any(each is not None and each.rank != x.rank for each, x in zip(kept, given, strict=True)):
+        g.refuse("a mask that has not all axes but the last is not supported")
+    made, seen = given[0], kept[0]
+    if op == "Mul" and seen is not None:
+        made = g.where(seen, made, 1.0)
+    for x, mask in zip(given[1:], kept[1:], strict=True):
+        if mask is not None:
+            x = g.where(mask, x, 1.0 if op == "Mul" else made)
+        if op != "Mul" and seen is not None:
+            made = g.where(seen, made, x)
+        seen = g("Or", seen, mask) if seen is not None and mask is not None else None
+        made = g(op, made, x)
+    if seen is not None:
+        made = g.where(seen, made, 0.0) if op == "Mul" else made
+        g.masks[made.name] = g.reshape(seen, seen.shape[:-1])
+    return made
 
 
 for _op in ("Add", "Sub", "Mul", "Max", "Min"):

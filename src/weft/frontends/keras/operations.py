@@ -40,7 +40,7 @@ _COMPARED = {
 _LOGICAL = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}
 _REDUCED = {
     "Sum": "ReduceSum", "Mean": "ReduceMean", "Max": "ReduceMax", "Min": "ReduceMin",
-    "Amax": "ReduceMax", "Amin": "ReduceMin", "Prod": "ReduceProd",
+    "Amax": "ReduceMax", "Amin": "ReduceMin",
 }  # fmt: skip
 
 
@@ -223,9 +223,16 @@ def where(g: Emit, condition: Tensor, x1: Operand = None, x2: Operand = None) ->
     return g("Where", g.cast(condition, DType.BOOL), *both(g, x1, x2))
 
 
-@operation("Cast")
+@operation("Cast", masking=True)
 def cast(g: Emit, x: Tensor, dtype: Any = "float32") -> Tensor:
     return g.cast(x, DType.of(np.dtype(str(dtype))))
+
+
+@operation("ConvertToTensor", masking=True)
+def convert_to_tensor(
+    g: Emit, x: Tensor, dtype: Any = None, sparse: Any = None, ragged: Any = None
+) -> Tensor:
+    return x if dtype is None else cast(g, x, dtype)
 
 
 # --- reductions -------------------------------------------------------------------------------
@@ -242,6 +249,11 @@ def _reduced(op: str) -> Row:
 
 
 _enter(_REDUCED, _reduced)
+
+
+@operation("Prod")
+def product(g: Emit, x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    return _reduced("ReduceProd")(g, x if dtype is None else cast(g, x, dtype), axis, keepdims)
 
 
 @operation("Var")

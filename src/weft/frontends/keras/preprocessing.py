@@ -36,7 +36,7 @@ def _numbers(g: Emit, c: Config, name: str, default: Any = None) -> np.ndarray:
     return array.astype(g.compute.numpy)
 
 
-@layer("Rescaling")
+@layer("Rescaling", masking=True)
 def rescaling(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     scale, offset = _numbers(g, c, "scale"), _numbers(g, c, "offset", 0.0)
     x = g.cast(inputs, g.compute)
@@ -44,7 +44,7 @@ def rescaling(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     return made if not offset.any() else g("Add", made, g.held(offset, "offset"))
 
 
-@layer("Normalization")
+@layer("Normalization", masking=True)
 def normalization(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     axes = c.numbers("axis") if c.has("axis") else ()
     kept = {g.axis(inputs, axis) for axis in axes}

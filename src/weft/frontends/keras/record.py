@@ -37,7 +37,7 @@ R = TypeVar("R", bound=Row)
 LAYERS: dict[str, Row] = {}
 """Rows by the name of a layer's class."""
 MASKING: set[str] = set()
-"""Layers whose output has the mask of their input."""
+"""Layers whose output has the mask of their input, and operations that do not take it away."""
 OPERATIONS: dict[str, Row] = {}
 """Rows by the name of an operation's class in ``keras.ops``."""
 
@@ -61,13 +61,20 @@ def layer(*names: str, masking: bool = False) -> Callable[[R], R]:
     return enter
 
 
-def operation(*names: str) -> Callable[[R], R]:
-    """Enters a row into the table under names of classes of operations."""
+def operation(*names: str, masking: bool = False) -> Callable[[R], R]:
+    """Enters a row into the table under names of classes of operations.
+
+    Args:
+        names: of the classes.
+        masking: whether an input that is the output, too, keeps its mask.
+    """
 
     def enter(row: R) -> R:
         for name in names:
             assert name not in OPERATIONS, name
             OPERATIONS[name] = row
+            if masking:
+                MASKING.add(name)
         return row
 
     return enter

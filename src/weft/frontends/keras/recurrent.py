@@ -94,13 +94,13 @@ def result(
 
 
 def _layer(op: str) -> Row:
-    def row(g: Emit, c: Config, sequence: Any, mask: Any = None, initial_state: Any = None) -> Made:
+    def row(g: Emit, c: Config, sequence: Any, initial_state: Any = None, mask: Any = None) -> Made:
         x, initial = arguments(g, sequence, initial_state)
         mask = mask[0] if isinstance(mask, list) else mask
         cell = gated_cell(g, c, op, [("cell", "")])
         zero = c.flag("zero_output_for_mask")
         found = over_steps(g, cell, c, x, mask, initial, zero, g.name)
-        return result(g, c, found, mask)
+        return result(g, c, found, g.mask(x) if mask is None else mask)
 
     return row
 
@@ -119,14 +119,14 @@ for _kind, _op in _OPS.items():
 
 
 @layer("RNN")
-def rnn(g: Emit, c: Config, sequence: Any, mask: Any = None, initial_state: Any = None) -> Made:
+def rnn(g: Emit, c: Config, sequence: Any, initial_state: Any = None, mask: Any = None) -> Made:
     x, initial = arguments(g, sequence, initial_state)
     mask = mask[0] if isinstance(mask, list) else mask
     cell = _cell(g, c.get("cell"), [("cell", "")])
     if isinstance(cell, StackedCells) and (initial is not None or c.flag("return_state")):
         g.refuse("states of stacked cells as inputs or outputs are not supported")
     found = over_steps(g, cell, c, x, mask, initial, c.flag("zero_output_for_mask"), g.name)
-    return result(g, c, found, mask)
+    return result(g, c, found, g.mask(x) if mask is None else mask)
 
 
 def _cell(g: Emit, found: Any, within: Sequence[Inner]) -> Cell:
@@ -163,7 +163,7 @@ def _cell(g: Emit, found: Any, within: Sequence[Inner]) -> Cell:
 
 @layer("Bidirectional")
 def bidirectional(
-    g: Emit, c: Config, inputs: Any, mask: Any = None, initial_state: Any = None
+    g: Emit, c: Config, inputs: Any, initial_state: Any = None, mask: Any = None
 ) -> Made:
     x, initial = arguments(g, inputs, initial_state)
     mask = mask[0] if isinstance(mask, list) else mask
@@ -182,6 +182,7 @@ def bidirectional(
     if first.flag("go_backwards") and first.flag("return_sequences"):
         forward, backward = g.flip(forward, 1), g.flip(backward, 1)
     made = _joined(g, c.get("merge_mode", "concat"), forward, backward)
+    mask = g.mask(x) if mask is None else mask
     if mask is not None and first.flag("return_sequences"):
         for each in made:
             g.masks[each.name] = mask
@@ -222,8 +223,10 @@ def _directions(g: Emit, c: Config) -> list[tuple[str, str, str, Config]]:
         fields = dict(spec["config"])
         if part == "backward" and spec is forward:
             fields["go_backwards"] = not fields.get("go_backwards", False)
-        name = str(fields.get("name", "")).removeprefix(f"{part}_")
-        found.append((part, str(spec.get("class_name")), f"{part}_{name}", Config(fields)))
+        name = str(fields.get("name", ""))
+        if g.major < 3 or spec is forward:  # Keras 3 leaves the name of a second layer as it is
+            name = f"{part}_{name.removeprefix(f'{part}_')}"
+        found.append((part, str(spec.get("class_name")), name, Config(fields)))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.frontends.keras.activation import FUNCTIONS, activated, named
+from weft.frontends.keras.activation import activated, is_known, named
 from weft.frontends.keras.cells import Loop
 from weft.frontends.keras.convolution import convolved, image, same
 from weft.frontends.keras.record import Config, Emit, Made, Row, Tensor, layer
@@ -84,7 +84,7 @@ def _image_cell(g: Emit, c: Config, x: Tensor, rank: int) -> ImageCell:
     gate = c.get("recurrent_activation", "sigmoid" if g.major >= 3 else "hard_sigmoid")
     activation = c.get("activation", "tanh")
     for each in (activation, gate):
-        if named(each) not in FUNCTIONS:
+        if not is_known(each):
             g.refuse(f"activation {named(each) or each} is not supported")
     sizes = x.shape[3:] if first else x.shape[2:-1]
     kernel, strides = c.sizes("kernel_size", rank), c.sizes("strides", rank, 1)
@@ -100,7 +100,7 @@ def _image_cell(g: Emit, c: Config, x: Tensor, rank: int) -> ImageCell:
 
 
 def _layer(rank: int) -> Row:
-    def row(g: Emit, c: Config, sequence: Any, mask: Any = None, initial_state: Any = None) -> Made:
+    def row(g: Emit, c: Config, sequence: Any, initial_state: Any = None, mask: Any = None) -> Made:
         x, initial = arguments(g, sequence, initial_state)
         if mask is not None:
             g.refuse("a mask for images is not supported")

@@ -68,7 +68,7 @@ class Session:
         with ExitStack() as watched, warnings.catch_warnings():
             # Of Keras and its backend among themselves.
             warnings.simplefilter("ignore")
-            record.watch(self.model, "", watched)
+            record.watch(self.model, watched)
             self.model(given, training=False)
         return record.values
 
@@ -119,13 +119,17 @@ class _Record:
         self.values: dict[str, np.ndarray] = {}
         self.path = ""
         self.counts: dict[str, int] = {}
+        self.watched: set[int] = set()
 
-    def watch(self, model: Any, path: str, watched: ExitStack) -> None:
+    def watch(self, model: Any, watched: ExitStack) -> None:
         """Notes what every layer of a model gives while the context lasts."""
         for each in getattr(model, "operations", None) or model.layers:
+            if id(each) in self.watched:
+                continue  # it stands in several models
+            self.watched.add(id(each))
             watched.enter_context(_wrapped(each, self._noting(each)))
             if isinstance(each, self.keras.Model):
-                self.watch(each, path, watched)
+                self.watch(each, watched)
 
     def _noting(self, layer: Any) -> Callable[..., Any]:
         call = layer.call

@@ -36,6 +36,7 @@ class Spec:
         calls: as in the file.
         custom: the class is not of Keras; what it is registered under.
         is_operation: it is a function of ``keras.ops``, not a layer.
+        shared: the number of a layer that stands at several places of the file.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Spec:
     calls: tuple[Any, ...] = ()
     custom: str = ""
     is_operation: bool = False
+    shared: int | None = None
 
     @property
     def is_model(self) -> bool:
@@ -92,6 +94,7 @@ def spec_of(found: object) -> Spec:
     if not name.isprintable() or len(name) > _LONGEST or len(kind) > _LONGEST:
         raise broken(f"a layer whose name is {name[:40]!r}")
     module = str(given.get("module") or "")
+    shared: object = given.get("shared_object_id")
     return Spec(
         kind.rpartition(">")[2],
         name,
@@ -99,6 +102,7 @@ def spec_of(found: object) -> Spec:
         tuple(cast(list[Any], calls)),
         _custom(kind, module, given),
         _is_operation(kind, module, fields),
+        shared if isinstance(shared, int) else None,
     )
 
 

@@ -35,6 +35,10 @@ class Place:
         """The place of a layer of a model that is here."""
         return Place((*self.names, name), f"{self.group}/{group}" if self.group else group)
 
+    def within(self, name: str, attribute: str) -> Place:
+        """The place of the layer that an attribute of the layer here holds."""
+        return Place((*self.names, name), f"{self.group}/{attribute}")
+
 
 @dataclass
 class Weights:
@@ -78,6 +82,9 @@ class Weights:
             return None
         wanted = [*place.names[1:], *inner]
         found = [(parts, path) for parts, path in self._of(place.names[0]) if parts[-1] in names]
+        exact = [path for parts, path in found if parts[:-1] == [*place.names, *inner]]
+        if len(exact) == 1:  # as of Keras 3
+            return self.archive.weights.array(exact[0])
         # Layers are named by their own names; only what wraps a single one leaves these out.
         own = [
             (parts, path)
