@@ -351,6 +351,13 @@ def _preprocessing() -> list[Case]:
             {"height": 5, "width": 7, "antialias": True},
             {"height": 5, "width": 7, "interpolation": "bicubic", "antialias": True},
         ),
+        Case(
+            "Resizing",
+            ((6, 8, 2),),
+            {"height": 3, "width": 4},
+            dtypes=("int32",),
+            note="integers",
+        ),
         *cases("CenterCrop", (8, 12, 3), {"height": 5, "width": 6}, {"height": 9, "width": 6}),
         *cases("RandomFlip", (4, 4, 3), {}),
         *cases("RandomRotation", (4, 4, 3), {"factor": 0.2}),
@@ -361,6 +368,16 @@ def _preprocessing() -> list[Case]:
             ((4,),),
             {"num_tokens": 6, "output_mode": "count"},
             dtypes=("int32",),
+        ),
+        *(
+            Case(
+                "CategoryEncoding",
+                ((3, 4),),
+                {"num_tokens": 6, "output_mode": mode},
+                dtypes=("int32",),
+                note="several axes",
+            )
+            for mode in ("multi_hot", "count")
         ),
         Case(
             "CategoryEncoding",

@@ -14,6 +14,7 @@ import pytest
 
 from weft.errors import UserError
 from weft.frontends.keras import load
+from weft.frontends.keras.config import Config
 
 h5py = pytest.importorskip("h5py")
 
@@ -117,6 +118,27 @@ def test_stored_weights_have_a_checksum(tmp_path):
             r"y \(Dense\): magic=7 is not supported",
         ),
         (
+            sequential(
+                layer("InputLayer", "x", batch_shape=[1, 4]),
+                layer("CategoryEncoding", "y", num_tokens=1 << 33),
+            ),
+            "there must be 1 to 16,777,216 categories, but are 8,589,934,592",
+        ),
+        (
+            sequential(
+                layer("InputLayer", "x", batch_shape=[1, 4, 3]),
+                layer("AdaptiveMaxPooling1D", "y", output_size=(1 << 33) + 1),
+            ),
+            "more than 1024 windows of different sizes",
+        ),
+        (
+            sequential(
+                DENSE["config"]["layers"][0],
+                layer("Dense", "y", units=3, dtype={"config": {"mode": "int8"}}),
+            ),
+            r"y \(Dense\): layers that Keras quantized \(int8\) are not supported",
+        ),
+        (
             sequential(layer("InputLayer", "x", batch_shape=[1, 5]), layer("Dense", "y", units=3)),
             r"y \(Dense\): matmul",
         ),
@@ -128,6 +150,11 @@ def test_stored_weights_have_a_checksum(tmp_path):
 )  # fmt: skip
 def test_configurations_that_are_refused(config, match, tmp_path):
     refused(keras_file(tmp_path / "net.keras", config), match)
+
+
+def test_fields_that_change_what_is_computed_are_not_ignored():
+    fields = {"time_major": True, "trainable": True, "kernel_initializer": "zeros", "unroll": True}
+    assert Config(fields).unread() == ["time_major=True"]
 
 
 def functional(layers, inputs, outputs):

@@ -248,6 +248,17 @@ def test_integers(keras, tmp_path):
         load(saved(keras.Model(x, least), tmp_path, ".keras"))
 
 
+def test_vectors_next_to_nothing_become_units(keras, tmp_path):
+    x = keras.Input((4,), name="x")
+    outputs = [
+        keras.layers.UnitNormalization()(x),
+        keras.layers.Dot(axes=1, normalize=True)([x, x]),
+        keras.ops.one_hot(keras.ops.cast(x * 1e8, "uint8"), 300),
+    ]
+    given = np.array([[1e-8, 2e-8, 0, 0]], np.float32)
+    agrees(keras.Model(x, outputs), tmp_path, {"x": given})
+
+
 def test_operations_between_layers(keras, tmp_path):
     ops = keras.ops
     x = keras.Input((4, 6), name="x")

@@ -14,7 +14,7 @@ _NEUTRAL = frozenset(
     "name trainable dtype rate momentum seed noise_shape batch_shape batch_input_shape stddev "
     "input_shape input_dtype sparse ragged optional implementation renorm_clipping "
     "renorm_momentum synchronized fused virtual_batch_size dropout recurrent_dropout input_length "
-    "unit_forget_bias time_major unroll shared_object_id flash_attention power_iterations "
+    "unit_forget_bias unroll shared_object_id flash_attention power_iterations "
     "activity_regularizer l1 l2 use_cudnn build_input_shape".split()
 )
 """Fields that say nothing about what is computed in inference."""
@@ -120,8 +120,13 @@ def element_type(found: Any, *, compute: bool = False) -> DType:
         compute: whether to give the type that a policy of mixed precision computes in.
     """
     if isinstance(found, Mapping):
-        inner = cast(Mapping[str, Any], found).get("config")
-        found = cast(Mapping[str, Any], inner).get("name") if isinstance(inner, Mapping) else None
+        policy: object = cast(Mapping[str, Any], found).get("config")
+        fields = cast(dict[str, Any], policy) if isinstance(policy, dict) else dict[str, Any]()
+        if fields.get("mode"):
+            raise RefusalError(f"layers that Keras quantized ({fields['mode']}) are not supported")
+        found = fields.get("name")
+        if found is None:
+            raise RefusalError("dtype must be a type or a policy with the name of one")
     name = str(found or "float32")
     if compute:
         name = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}.get(name, name)

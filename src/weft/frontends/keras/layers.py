@@ -224,4 +224,8 @@ def _bare(g: Emit, spec: Spec, made: Any, args: Any) -> Any:
 def _swapped(made: Any, renamed: Mapping[str, Tensor]) -> Any:
     if isinstance(made, Tensor):
         return renamed.get(made.name, made)
-    return [_swapped(each, renamed) for each in made]
+    if isinstance(made, Mapping):
+        return {key: _swapped(each, renamed) for key, each in made.items()}
+    if isinstance(made, list | tuple):
+        return [_swapped(each, renamed) for each in made]
+    return made

@@ -118,7 +118,9 @@ def dot(g: Emit, c: Config, inputs: Sequence[Tensor]) -> Tensor:
     if 0 in over:
         g.refuse("it cannot contract the batch")
     if c.flag("normalize"):
-        left, right = (unit(g, x, axis) for x, axis in zip((left, right), over, strict=True))
+        left, right = (
+            unit(g, x, [axis], 1e-7) for x, axis in zip((left, right), over, strict=True)
+        )
     if left.rank == right.rank == 2:
         return g("ReduceSum", g.mul(left, right), axes=(1,), keepdims=1)
     letters = "bcdefghijk"
@@ -134,7 +136,7 @@ def dot(g: Emit, c: Config, inputs: Sequence[Tensor]) -> Tensor:
     return g("Einsum", left, right, equation=f"{first},{second}->{kept}")
 
 
-def unit(g: Emit, x: Tensor, axis: int) -> Tensor:
-    """A tensor of length 1 along an axis."""
-    square = g("ReduceSum", g.mul(x, x), axes=(axis,), keepdims=1)
-    return g("Div", x, g("Sqrt", g.pair("Max", square, 1e-12)))
+def unit(g: Emit, x: Tensor, axes: Sequence[int], least: float) -> Tensor:
+    """A tensor of length 1 along axes, divided by a number at least; by 1e-6 in Keras 2."""
+    square = g("ReduceSum", g.mul(x, x), axes=tuple(axes), keepdims=1)
+    return g("Div", x, g.pair("Max", g("Sqrt", square), least if g.major >= 3 else 1e-6))

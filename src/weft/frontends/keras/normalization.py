@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft.frontends.keras.convolution import image
+from weft.frontends.keras.merging import unit
 from weft.frontends.keras.record import Config, Emit, Tensor, layer
 
 
@@ -135,9 +136,7 @@ def group_normalization(g: Emit, c: Config, inputs: Tensor) -> Tensor:
 
 @layer("UnitNormalization", masking=True)
 def unit_normalization(g: Emit, c: Config, inputs: Tensor) -> Tensor:
-    axes = tuple(_axes(g, c, inputs))
-    square = g("ReduceSum", g.mul(inputs, inputs), axes=axes, keepdims=1)
-    return g("Div", inputs, g("Sqrt", g.pair("Max", square, 1e-12)))
+    return unit(g, inputs, _axes(g, c, inputs), 1e-12)
 
 
 @layer("LayerScale", masking=False)

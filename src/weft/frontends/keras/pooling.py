@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from weft.frontends.keras.convolution import image, same, spatial
 from weft.frontends.keras.record import Config, Emit, Row, Tensor, layer
 
+_MOST_WINDOWS = 1024
+"""Of different sizes along an axis: each is some nodes of the graph."""
+
 
 def window_pooling(op: str, rank: int) -> Row:
     """The row of ``MaxPoolingND`` or ``AveragePoolingND``."""
@@ -64,6 +67,8 @@ def adapted(g: Emit, op: str, x: Tensor, sizes: Sequence[int], first: bool) -> T
     if all(have % want == 0 for have, want in zip(taken, sizes, strict=True)):
         steps = tuple(have // want for have, want in zip(taken, sizes, strict=True))
         return image(g, f"{op}Pool", first, x, kernel=steps, strides=steps)
+    if max(sizes) > _MOST_WINDOWS:
+        g.refuse(f"more than {_MOST_WINDOWS} windows of different sizes are not supported")
     # Windows of different sizes: one axis after the other, window by window.
     reduce = "ReduceMax" if op == "Max" else "ReduceMean"
     for axis, (have, want) in enumerate(zip(taken, sizes, strict=True)):

@@ -104,19 +104,25 @@ def resizing(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     axes, sizes = image_axes(g, inputs, c.channels_first()), (c.size("height"), c.size("width"))
     mode = c.text("interpolation", "bilinear", ("bilinear", "nearest", "bicubic"))
     antialias = c.flag("antialias")
-    x = g.cast(inputs, g.compute)
+    x = inputs if inputs.dtype.is_float else g.cast(inputs, DType.F32)
     if c.flag("pad_to_aspect_ratio"):
         g.refuse("padding to the aspect ratio is not supported")
     if c.flag("crop_to_aspect_ratio"):
         x = to_aspect(g, x, axes, sizes)
-    return resized(g, x, sizes, axes, mode, antialias)
+    made = resized(g, x, sizes, axes, mode, antialias)
+    if inputs.dtype.is_float or g.major < 3:
+        return g.cast(made, g.compute)
+    # As of Keras 3, integers stay what they are.
+    bounds = np.iinfo(inputs.dtype.numpy)
+    made = g("Clip", g("Round", made), min=float(bounds.min), max=float(bounds.max))
+    return g.cast(made, inputs.dtype)
 
 
 # --- categories -------------------------------------------------------------------------------
 
 
 def encoded(g: Emit, indices: Tensor, depth: int, mode: str, dtype: DType) -> Tensor:
-    """Indices as vectors: one for each, or counted over the last axis."""
+    """Indices as vectors: one for each, or counted over the axis behind the batch."""
     if mode == "int":
         return indices
     if mode == "one_hot":
@@ -125,11 +131,12 @@ def encoded(g: Emit, indices: Tensor, depth: int, mode: str, dtype: DType) -> Te
         return _one_hot(g, indices, depth, dtype)
     made = _one_hot(g, indices, depth, dtype)
     op = {"multi_hot": "ReduceMax", "count": "ReduceSum"}[mode]
-    return g(op, made, axes=(made.rank - 2,), keepdims=0) if indices.rank > 1 else made
+    # Over the axis behind the batch, as Keras does, also where there are more.
+    return g(op, made, axes=(1,), keepdims=0) if indices.rank > 1 else made
 
 
 def _one_hot(g: Emit, indices: Tensor, depth: int, dtype: DType) -> Tensor:
-    row = g.held(np.arange(depth, dtype=indices.dtype.numpy), "categories")
+    row = g.held(g.categories(depth, indices.dtype), "categories")
     return g.cast(g("Equal", g("Unsqueeze", indices, axes=(indices.rank,)), row), dtype)
 
 

@@ -34,6 +34,7 @@ Row: TypeAlias = Callable[..., Made]
 Inner: TypeAlias = "tuple[str, str]"
 R = TypeVar("R", bound=Row)
 
+_MOST_CATEGORIES = 1 << 24
 LAYERS: dict[str, Row] = {}
 """Rows by the name of a layer's class."""
 MASKING: set[str] = set()
@@ -158,6 +159,12 @@ class Emit(emit.Emit):
         name = f"{self.name}/{op.removesuffix('ChannelsLast')}"
         made = self.builder.nodes_of(op, names, record, outputs=outputs, name=name)
         return tuple(self.of(each) for each in made)
+
+    def categories(self, count: int, dtype: DType) -> np.ndarray:
+        """The numbers of categories; refused where there are more than any model has."""
+        if not 0 < count <= _MOST_CATEGORIES:
+            self.refuse(f"there must be 1 to {_MOST_CATEGORIES:,} categories, but are {count:,}")
+        return np.arange(count, dtype=dtype.numpy)
 
     def mask(self, x: Tensor) -> Tensor | None:
         """The mask that a tensor carries."""

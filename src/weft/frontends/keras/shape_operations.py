@@ -78,6 +78,8 @@ def split(g: Emit, x: Tensor, indices_or_sections: Any, axis: int = 0) -> Made:
     axis = g.axis(x, axis)
     size = x.shape[axis]
     if isinstance(indices_or_sections, int):
+        if not 0 < indices_or_sections <= max(size, 1):
+            g.refuse(f"{size} elements cannot be split into {indices_or_sections} sections")
         # Of sections that cannot be equal, the first are longer by one.
         step, more = divmod(size, indices_or_sections)
         edges = [step * at + min(at, more) for at in range(indices_or_sections)]
@@ -319,7 +321,8 @@ def one_hot(
     g: Emit, x: Tensor, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
 ) -> Tensor:
     place = axis % (x.rank + 1)
-    row = np.arange(num_classes, dtype=x.dtype.numpy)
+    x = x if x.dtype in (DType.I32, DType.I64) else g.cast(x, DType.I32)
+    row = g.categories(num_classes, x.dtype)
     row = row.reshape([-1 if at == place else 1 for at in range(x.rank + 1)])
     same = g("Equal", g("Unsqueeze", x, axes=(place,)), g.constant(row, f"{g.name}/classes"))
     return g.cast(same, DType.of(np.dtype(str(dtype or "float32"))))
