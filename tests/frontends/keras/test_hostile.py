@@ -192,6 +192,22 @@ def test_models_inside_of_models_without_end(tmp_path):
     refused(keras_file(tmp_path / "net.keras", inner), "models in models without end")
 
 
+def test_layers_and_arguments_inside_of_each_other_without_end(tmp_path):
+    x = layer("InputLayer", "x", batch_shape=[1, 4])
+    inner = layer("ReLU", "y")
+    for _ in range(300):
+        inner = layer("SpectralNormalization", "y", layer=inner)
+    match = "layers or arguments in each other without end"
+    refused(keras_file(tmp_path / "net.keras", sequential(x, inner)), match)
+    nested = 0
+    for _ in range(600):
+        nested = [nested]
+    call = {"args": [nested], "kwargs": {}}
+    layers = [{**x, "inbound_nodes": []}, {**layer("ReLU", "y"), "inbound_nodes": [call]}]
+    whole = functional(layers, [["x", 0, 0]], [["y", 0, 0]])
+    refused(keras_file(tmp_path / "net.keras", whole), match)
+
+
 # --- archives ----------------------------------------------------------------------------------
 
 

@@ -69,6 +69,8 @@ def load(
         found = _Import(archive, inputs or {}, constants or {})
         try:
             return found.run(path.stem)
+        except RecursionError as error:
+            raise broken("layers or arguments in each other without end") from error
         finally:
             found.emit.call = None  # a cycle, which would hold the arrays
 
