@@ -102,6 +102,100 @@ def test_eight_threads_may_call_one_module(threads: int):
     assert not wrong
 
 
+# --- other threads export ---------------------------------------------------------------------
+
+
+own_forward = pytest.mark.filterwarnings("ignore:.* runs its own forward")
+
+
+class Slow(nn.Module):
+    """Its export lasts until other threads had time to call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.exporting = threading.Event()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_exporting():
+            self.exporting.set()
+            time.sleep(0.3)
+        return self.layer(x).relu()
+
+
+@pytest.fixture
+def exporting() -> Iterator[tuple[Any, Any]]:
+    """A module, and its twin that another thread has begun to compile for another shape."""
+    module: Any = Slow().eval()
+    fast = weft.optimize(module, torch.randn(1, 4), measure=False)
+    module.exporting.clear()
+    compiling = threading.Thread(target=torch.no_grad()(fast), args=(torch.randn(2, 4),))
+    compiling.start()
+    module.exporting.wait()
+    yield module, fast
+    compiling.join()
+
+
+def _plain(module: Any, x: torch.Tensor) -> torch.Tensor:
+    """What a module of one layer gives, without a call of the module."""
+    return (x @ module.layer.weight.T + module.layer.bias).relu()
+
+
+@own_forward
+@pytest.mark.parametrize("shape", [(1, 4), (3, 4)])
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_module_is_called_while_another_thread_exports_it(
+    exporting: tuple[Any, Any], shape: tuple[int, int], grad: bool
+):
+    module, fast = exporting
+    x = torch.randn(shape)
+    with torch.set_grad_enabled(grad):
+        made = fast(x)
+    assert type(made) is torch.Tensor
+    assert made.requires_grad == grad
+    torch.testing.assert_close(made, _plain(module, x))
+
+
+@torch.no_grad()
+def test_a_module_is_optimized_while_another_thread_exports_another(exporting: tuple[Any, Any]):
+    module: Any = Slow().eval()
+    x = torch.randn(1, 4)
+    fast = weft.optimize(module, x)
+    torch.testing.assert_close(fast(x), _plain(module, x))
+    assert not torch.compiler.is_exporting()
+
+
+@own_forward
+@torch.no_grad()
+def test_a_module_inside_of_one_that_runs_is_compiled_while_another_thread_exports_it():
+    class Outer(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner, self.ready = inner, threading.Event()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.ready.set()
+            inner.exporting.wait(0.3)  # The other thread has its lock, and waits for this one.
+            return self.inner(x)
+
+    inner: Any = Slow().eval()
+    fast = weft.optimize(inner, measure=False)
+    outer: Any = weft.optimize(Outer(fast).train(), measure=False)
+    fast.eval()
+    x, made = torch.randn(1, 4), {}
+
+    def call() -> None:
+        outer.ready.wait()
+        made["inner"] = torch.no_grad()(fast)(x)
+
+    caller = threading.Thread(target=call, daemon=True)
+    caller.start()
+    made["outer"] = outer(x)
+    caller.join(60)
+    for each in ("inner", "outer"):
+        torch.testing.assert_close(made[each], _plain(inner, x))
+
+
 @torch.no_grad()
 def test_weights_that_change_meanwhile_are_the_old_or_the_new():
     module, fast, x = _deep(threads=1)
@@ -263,6 +357,18 @@ def test_forks_while_other_threads_call():
         each.join()
     assert all(right)
     assert torch.equal(fast(x), expected)
+
+
+@_beside_threads
+@torch.no_grad()
+def test_a_fork_while_another_thread_exports(exporting: tuple[Any, Any]):
+    module, fast = exporting
+    known, new = torch.randn(1, 4), torch.randn(3, 4)
+
+    def check() -> bool:
+        return all(torch.allclose(fast(x), _plain(module, x)) for x in (known, new))
+
+    assert _in_child(check)
 
 
 @_beside_threads

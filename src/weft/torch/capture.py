@@ -30,6 +30,7 @@ from torch.utils import _pytree as pytree
 
 from weft.errors import UserError, named
 from weft.records import dataclass
+from weft.torch.exporting import GATE
 from weft.torch.folding import fold, known_nodes, simplify
 from weft.torch.functional import replace_writes
 from weft.torch.tensors import memory_of
@@ -133,7 +134,7 @@ def capture(
     kwargs = dict(kwargs or {})
     _register_caches(module)
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with GATE.exporting(), torch.no_grad(), warnings.catch_warnings():
             # What PyTorch says of its own use of itself and of weights under two names.
             warnings.simplefilter("ignore")
             with _same_containers(module):

@@ -20,6 +20,7 @@ from torch import fx
 from torch._dynamo.backends.registry import register_backend
 
 from weft.errors import UserError, nearest
+from weft.torch.exporting import GATE
 from weft.torch.module import Optimized, optimized
 from weft.torch.specialise import Settings
 
@@ -89,7 +90,8 @@ class CompiledGraph:
             args = tuple(given)
         bound = self._found([args[place] for place in self._static])
         if bound is None or self._needs_gradients():
-            return self.graph(*args)
+            with GATE.running():
+                return self.graph(*args)
         return bound(*[args[place] for place in self._given])
 
     def _needs_gradients(self) -> bool:

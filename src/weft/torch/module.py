@@ -22,6 +22,7 @@ from weft.errors import UserError
 from weft.plan.choice import MAX_ROUNDING
 from weft.torch.binding import Binding, callable_of
 from weft.torch.contents import contents
+from weft.torch.exporting import GATE
 from weft.torch.native import MISS, native
 from weft.torch.own import reason_of_call, reason_of_module
 from weft.torch.specialise import Runner, Runners, Settings
@@ -171,7 +172,13 @@ def _short_call(kind: type[nn.Module]) -> Callable[..., Any]:
     """PyTorch's call of a module, which takes longer than all the rest, where it does no more."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and not is_dynamo_compiling() and nn.Module.__call__ is _MODULE_CALL:
+        if is_dynamo_compiling():
+            return kind.__call__(self, *args, **kwargs)
+        route = kind.__call__
+        if route is not _MODULE_CALL:  # perhaps another thread exports, which patches it
+            with GATE.running():
+                route = kind.__call__
+        if not kwargs and route is _MODULE_CALL:
             try:
                 whole = self._weft.whole
             except AttributeError:  # a replica
@@ -179,7 +186,7 @@ def _short_call(kind: type[nn.Module]) -> Callable[..., Any]:
             result = whole(*args)
             if result is not MISS:
                 return result
-        return kind.__call__(self, *args, **kwargs)
+        return route(self, *args, **kwargs)
 
     return call
 
@@ -232,11 +239,12 @@ class Optimization:
         """
         with self._lock, torch.no_grad():
             leaves = pytree.tree_leaves((args, kwargs))
-            why = reason_of_call(leaves) or reason_of_module(self.module)
-            if why is not None:
-                self._say(why)
-                return
-            self._look()
+            with GATE.running():
+                why = reason_of_call(leaves) or reason_of_module(self.module)
+                if why is not None:
+                    self._say(why)
+                    return
+                self._look()
             self._runners.add(args, kwargs)
             self._bind(args, kwargs)
 
@@ -253,7 +261,7 @@ class Optimization:
     def stepped(self, written: set[int]) -> None:
         """Notes that an optimizer wrote tensors, given by their ``id``."""
         if not self._stale and any(id(each) in written for _, each in held(self.module)):
-            with self._lock:
+            with GATE.holding(self._lock):
                 self._take_for_changed()
 
     def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -267,21 +275,24 @@ class Optimization:
         result = MISS if nested is None else nested(*leaves)
         if result is not MISS:
             return result
-        why = reason_of_call(leaves) or reason_of_module(self.module)
-        if why is None:
-            with self._lock:
-                binding = self._binding(args, kwargs)
-            if binding is not None:
-                return binding.run(*leaves)
-        else:
-            self._say(why)
-        return self.module.forward(*args, **kwargs)
+        with GATE.running():
+            why = reason_of_call(leaves) or reason_of_module(self.module)
+            if why is not None:
+                self._say(why)
+                return self.module.forward(*args, **kwargs)
+        with GATE.holding(self._lock):
+            binding = self._binding(args, kwargs)
+        if binding is not None:
+            return binding.run(*leaves)
+        with GATE.running():
+            return self.module.forward(*args, **kwargs)
 
     # --- what runs --------------------------------------------------------------------------
 
     def _binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Binding | None:
         """What is right for these arguments and for the module as it is now."""
-        self._look()
+        with GATE.running():
+            self._look()
         if self._captures > _MOST_CAPTURES:
             self._say(f"its attributes or submodules changed {self._captures} times")
             return None
@@ -291,6 +302,10 @@ class Optimization:
         runner = self._runners.find(args, kwargs)
         if runner is None:
             return None
+        with GATE.running():
+            return self._bound(runner, args, kwargs)
+
+    def _bound(self, runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Binding:
         leaves, spec = pytree.tree_flatten((args, kwargs))
         strides = (each.stride() for each in leaves if isinstance(each, torch.Tensor))
         key = self._runners.key(args, kwargs), *strides
@@ -444,5 +459,6 @@ def _watch_optimizers() -> None:
 
 def _stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     stepped = {id(each) for group in optimizer.param_groups for each in group["params"]}
-    for optimization in list(_live):
-        optimization.stepped(stepped)
+    with GATE.running():
+        for optimization in list(_live):
+            optimization.stepped(stepped)

@@ -26,6 +26,7 @@ from weft.torch.capture import Captured, Slot
 from weft.torch.decomposition import capture_for
 from weft.torch.eager import Layout, Times, own_forward, times
 from weft.torch.execution import CompiledPart
+from weft.torch.exporting import GATE
 from weft.torch.index_bounds import OutsideError
 from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
 from weft.torch.tensors import order_of, span_of
@@ -169,6 +170,10 @@ class Runner:
             What the caller gets, flattened, in the order of ``captured.results`` less those
             that are written back, which is done.
         """
+        with GATE.running():
+            return self._flat(leaves)
+
+    def _flat(self, leaves: Sequence[Any]) -> list[Any]:
         if self.joined is None:
             return self._own_forward(leaves)
         why = "an argument shares memory with what the call writes"
@@ -179,7 +184,7 @@ class Runner:
                 # Nothing was written so far.  PyTorch refuses the index, or knows better.
                 why = "an index is out of bounds"
         made = self._own_forward(leaves)
-        warnings.warn(f"{type(self.module).__name__} ran its own forward: {why}", stacklevel=2)
+        warnings.warn(f"{type(self.module).__name__} ran its own forward: {why}", stacklevel=3)
         return made
 
     def _writes_what_is_read(self, leaves: Sequence[Any]) -> bool:
@@ -218,6 +223,10 @@ class Runner:
             leaves: arguments, flattened.
             converted: measures a copy of the module in channels-last, too.
         """
+        with GATE.running():
+            self._measure(leaves, converted=converted)
+
+    def _measure(self, leaves: Sequence[Any], *, converted: bool) -> None:
         run = partial(self._compiled, leaves)
         given = [leaves[place] for place in self.reads]
         if self.part is not None and self.part.takes(given):
