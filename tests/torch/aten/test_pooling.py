@@ -9,6 +9,9 @@ from tests.torch.aten.checking import check
 
 LINE, IMAGE, CUBE = torch.randn(2, 3, 11), torch.randn(2, 3, 9, 8), torch.randn(1, 2, 6, 5, 7)
 
+FAR = IMAGE.clone()
+FAR[0, 1, 2, 3], FAR[1, 2, 8, 7] = float("inf"), float("nan")
+
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_pools(compiled: bool):
@@ -45,6 +48,7 @@ def test_pools_to_a_size(compiled: bool):
         "mean1d_one": (nn.AdaptiveAvgPool1d(1), LINE),
         "mean3d": (nn.AdaptiveAvgPool3d((2, 3, 2)), CUBE),
         "mean_unbatched": (nn.AdaptiveAvgPool2d(2), IMAGE[0]),
+        "mean_of_infinity": (nn.AdaptiveAvgPool2d((4, 9)), FAR),
         "max_to_one": (nn.AdaptiveMaxPool2d(1), IMAGE),
         "max_overlaps": (nn.AdaptiveMaxPool2d((4, 3)), IMAGE),
         "max1d": (nn.AdaptiveMaxPool1d(4), LINE),

@@ -145,14 +145,18 @@ def _ranges(size: int, count: int) -> list[range]:
 
 
 def _mean_along(g: Emit, x: Tensor, axis: int, count: int) -> Tensor:
-    size = x.shape[axis]
-    weights = np.zeros((size, count), x.dtype.numpy)
-    for at, window in enumerate(_ranges(size, count)):
-        weights[list(window), at] = 1 / len(window)
-    last = x.rank - 1
-    order = [each if each not in (axis, last) else axis + last - each for each in range(x.rank)]
-    made = g("MatMul", g.transpose(x, order), g.constant(weights))
-    return g.transpose(made, order)
+    windows = _ranges(x.shape[axis], count)
+    longest = max(map(len, windows))
+    # Shorter windows have a zero behind the others.  Weights of a product would be zero, too,
+    # elsewhere, and infinity times zero is NaN.
+    places = [[*window, *[x.shape[axis]] * (longest - len(window))] for window in windows]
+    ends = [int(each == axis) for each in range(x.rank)]
+    padded = g("Pad", x, pads=(*[0] * x.rank, *ends))
+    taken = g("Gather", padded, g.constant(np.array(places, np.int64)), axis=axis)
+    total = g("ReduceSum", taken, axes=(axis + 1,), keepdims=0)
+    lengths = np.array([len(window) for window in windows], x.dtype.numpy)
+    shape = [count if each == axis else 1 for each in range(x.rank)]
+    return g("Mul", total, g.constant((1 / lengths).astype(lengths.dtype).reshape(shape)))
 
 
 def _largest_along(g: Emit, x: Tensor, axis: int, count: int) -> Tensor:
