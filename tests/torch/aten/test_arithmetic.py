@@ -76,6 +76,17 @@ def test_functions_of_a_tensor_and_a_number():
     check(cases)
 
 
+def test_roots_as_powers_are_roots():
+    far = torch.tensor([-float("inf"), -0.0, 0.0, float("inf"), 4.0, -4.0])
+    cases = {
+        "root": (lambda x: 1 / x**0.5, far),
+        "inverse": (lambda x: x**-0.5, far),
+        "double": (lambda x: torch.float_power(x, 0.5), far),
+    }
+    check(cases)
+    check(cases, compiled=True)
+
+
 def test_booleans_add_and_multiply():
     check({"or": (lambda a, b: a + b, B, C), "and": (lambda a, b: a * b, B, C)})
     check({"more": (torch.maximum, B, C), "less": (torch.minimum, B, C)})

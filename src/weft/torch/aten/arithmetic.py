@@ -109,6 +109,10 @@ def fmod(g: Emit, self: Operand, other: Operand) -> Tensor:
 @aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
 @aten("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar")
 def power(g: Emit, self: Operand, exponent: Operand) -> Tensor:
+    if isinstance(exponent, float) and abs(exponent) == 0.5 and g.dtype.is_float:
+        # PyTorch's are roots, which differ from powers for -0.0 and -inf.
+        root = g("Sqrt", g.cast(self, g.dtype))
+        return root if exponent > 0 else g("Reciprocal", root)
     return g("Pow", *_operands(g, self, exponent))
 
 
