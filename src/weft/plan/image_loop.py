@@ -38,7 +38,8 @@ def loop_values(graph: Graph, target: Target) -> tuple[str, ...]:
     if not target.caches or batch_size(graph) < 2:
         return ()
     places = members_in(graph)
-    layers = [node for node in graph.nodes if _weights(graph, node)]
+    # A layer of a tensor without elements moves nothing.
+    layers = [node for node in graph.nodes if _weights(graph, node) and _moved(graph, node)]
     ratios = {batch_size(graph) * _weights(graph, node) / _moved(graph, node) for node in layers}
     parts = [
         _part(graph, places, limit)

@@ -32,6 +32,10 @@ def test_layers(compiled: bool):
     check(cases, compiled=compiled)
 
 
+def test_a_batch_of_none():
+    check({"gru": (nn.GRU(5, 6), X[:, :0])}, compiled=True)
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_cells(compiled: bool):
     h, lstm = torch.randn(3, 6), nn.LSTMCell(5, 6)
