@@ -76,6 +76,12 @@ def test_another_precision_stores_weights_and_values_in_it():
             assert 1e-4 < error < 1e-2
 
 
+@pytest.mark.parametrize("threads", [0, -1])
+def test_a_number_of_threads_that_cannot_be_is_refused(threads: int):
+    with pytest.raises(UserError, match="the number of threads must be"):
+        weft.optimize(nn.Linear(2, 2), threads=threads)
+
+
 def test_an_unknown_precision_is_refused():
     with pytest.raises(UserError) as error:
         weft.optimize(nn.Linear(2, 2), precision="tf32")

@@ -75,7 +75,7 @@ class Settings:
 
     def options(self) -> Options:
         """Of building."""
-        threads = self.threads or torch.get_num_threads()
+        threads = torch.get_num_threads() if self.threads is None else self.threads
         return Options(
             threads=threads,
             exact=self.exact,
