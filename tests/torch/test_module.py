@@ -17,6 +17,8 @@ from torch.utils import _pytree as pytree
 
 import weft
 from tests.torch.small import OWN, Small, agrees, image, small
+from weft.errors import UserError
+from weft.torch.eager import Times
 from weft.torch.module import Optimized
 from weft.torch.native import MISS
 
@@ -222,6 +224,22 @@ def test_hooks_on_the_module_are_not_compiled_in():
     agrees(module, weft.optimize(module, x, measure=False), x)
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_hooks_that_are_registered_later_are_not_compiled_in(
+    own: bool, monkeypatch: pytest.MonkeyPatch
+):
+    taken = Times(weft=2.0 if own else 1.0, contiguous=1.0 if own else 2.0)
+    monkeypatch.setattr("weft.torch.specialise.times", lambda *_, **__: taken)
+    module: Any = Small().eval()
+    fast: Any = weft.optimize(module, image())
+    hook = module.register_forward_hook(lambda *given: given[2] + 1)
+    other = torch.randn(2, 3, 6, 6)
+    agrees(module, fast, other, compiled=None)  # A capture runs the forward.
+    agrees(module, fast, image(), compiled=not own)
+    hook.remove()
+    agrees(module, fast, other, compiled=not own)
+
+
 def test_hooks_inside_run_by_the_own_forward():
     module, fast, x = small()
     seen: list[torch.Tensor] = []
@@ -308,6 +326,14 @@ def test_a_forward_that_was_replaced_inside():
     module.forward = lambda y: y + 1
     with torch.no_grad():
         assert torch.equal(fast(x), x + 1)
+
+
+def test_a_class_without_such_subclasses_is_refused():
+    class Slotted(nn.Module):
+        __slots__ = ("extra",)
+
+    with pytest.raises(UserError, match="a subclass of the module's class; got Slotted: "):
+        weft.optimize(Slotted().eval())
 
 
 def test_copies_are_optimized_modules_of_their_own():

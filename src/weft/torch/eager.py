@@ -83,7 +83,7 @@ class Times:
 def own_forward(
     module: torch.nn.Module, captured: Captured, layout: Layout
 ) -> Callable[[Sequence[Any]], list[Any]]:
-    """The module's forward on flattened arguments, with flattened results.
+    """The module's forward on flattened arguments, without its hooks, with flattened results.
 
     Args:
         module: the module.
@@ -94,7 +94,7 @@ def own_forward(
 
     def contiguous(leaves: Sequence[Any]) -> list[Any]:
         args, kwargs = pytree.tree_unflatten(leaves, captured.in_spec)
-        return pytree.tree_leaves(module(*args, **kwargs))
+        return pytree.tree_leaves(module.forward(*args, **kwargs))
 
     def channels_last(leaves: Sequence[Any]) -> list[Any]:
         results = contiguous([_channels_last(each) for each in leaves])

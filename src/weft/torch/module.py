@@ -78,7 +78,8 @@ def optimize(
 
     Raises:
         UserError: the module cannot be captured, ``strict`` refuses, there is no such
-            precision, or nothing that ``max_rounding`` decides.
+            precision, nothing that ``max_rounding`` decides, or no subclass of the module's
+            class (``__slots__``).
     """
     if isinstance(module, Optimized):
         module = module._weft.module
@@ -165,7 +166,14 @@ def _class(kind: type[nn.Module]) -> type[Optimized]:
     if _calls_plainly(kind):
         space["__call__"] = _short_call(kind)
     metaclass: Any = type(kind)
-    return metaclass(kind.__name__, (Optimized, kind), space)
+    try:
+        return metaclass(kind.__name__, (Optimized, kind), space)
+    except TypeError as error:
+        raise UserError(
+            "weft.optimize makes a subclass of the module's class",
+            got=f"{kind.__name__}: {error}",
+            fix='torch.compile(model, backend="weft") needs none.',
+        ) from error
 
 
 def _short_call(kind: type[nn.Module]) -> Callable[..., Any]:
@@ -210,7 +218,7 @@ class Optimization:
         self.settings = settings
         self.call: Callable[..., Any] = _miss
         self.whole: Callable[..., Any] = _miss
-        self._runners = Runners(_without_hooks(module), settings)
+        self._runners = Runners(module, settings)
         self._bindings: dict[Hashable, Binding] = {}
         # Callables in C by the names of arguments, or by how these are nested.
         self._calls: dict[Hashable, Callable[..., Any]] = {}
@@ -245,6 +253,7 @@ class Optimization:
                     self._say(why)
                     return
                 self._look()
+            self._runners.module = _without_hooks(self.module)
             self._runners.add(args, kwargs)
             self._bind(args, kwargs)
 
@@ -299,6 +308,8 @@ class Optimization:
         return self._bind(args, kwargs)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Binding | None:
+        # Hooks may have been registered or removed since the last capture.
+        self._runners.module = _without_hooks(self.module)
         runner = self._runners.find(args, kwargs)
         if runner is None:
             return None
@@ -376,7 +387,7 @@ class Optimization:
         """Nothing that was captured is right."""
         self._captures += 1
         self._contents = None
-        self._runners = Runners(_without_hooks(self.module), self.settings)
+        self._runners = Runners(self.module, self.settings)
         self._bindings.clear()
         self._groups.clear()
 
