@@ -278,6 +278,32 @@ def test_two_optimizations_of_a_module_leave_each_other_alone() -> None:
     assert first._weft.runners == [runner]
 
 
+def test_numbers_that_a_forward_changes_are_refused() -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls, self.size, self.ready = 0, 3, False
+            self.last: int | None = None
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            self.size = self.last = len(x)
+            self.ready = True
+            return x * self.calls
+
+    module, x = nn.Sequential(Counter()).eval(), torch.ones(3)
+    with pytest.raises(UserError) as error:
+        capture(module, (x,))
+    assert str(error.value) == (
+        "the forward of Sequential changes numbers that are attributes; got 0.calls, 0.ready."
+        " Make them buffers, which compiled code reads and writes."
+    )
+    fast = weft.optimize(module)
+    with pytest.warns(UserWarning, match="changes numbers"), torch.no_grad():
+        made = [fast(x).tolist() for _ in range(3)]
+    assert made == [[1.0] * 3, [2.0] * 3, [3.0] * 3]
+
+
 def test_modules_that_cannot_be_exported_keep_their_states() -> None:
     class Refused(Counting):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
