@@ -295,13 +295,46 @@ def test_numbers_that_a_forward_changes_are_refused() -> None:
     with pytest.raises(UserError) as error:
         capture(module, (x,))
     assert str(error.value) == (
-        "the forward of Sequential changes numbers that are attributes; got 0.calls, 0.ready."
+        "the forward of Sequential changes numbers that are attributes; got 0.calls."
         " Make them buffers, which compiled code reads and writes."
     )
     fast = weft.optimize(module)
     with pytest.warns(UserWarning, match="changes numbers"), torch.no_grad():
         made = [fast(x).tolist() for _ in range(3)]
     assert made == [[1.0] * 3, [2.0] * 3, [3.0] * 3]
+
+
+class Assigning(nn.Module):
+    """Its forward assigns numbers that it has from then on, and may compute with them before."""
+
+    def __init__(self, before: str) -> None:
+        super().__init__()
+        self.size, self.ready, self.before = 1, False, before
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        old, first = self.size, not self.ready
+        self.size, self.ready = len(x), True
+        if self.before == "number":
+            return x / old
+        if self.before == "tensor":
+            return x / torch.tensor([float(old)])
+        return x * 0 if self.before == "branch" and first else x / self.size
+
+
+def test_a_forward_may_assign_numbers_that_it_then_finds() -> None:
+    module, x = nn.Sequential(Assigning("")).eval(), torch.ones(3)
+    fast = weft.optimize(module, x, strict=True, measure=False)
+    torch.testing.assert_close(fast(x), x / 3)
+    assert vars(module[0])["size"] == 1
+    assert module[0].ready is False
+
+
+@pytest.mark.parametrize("before", ["number", "tensor", "branch"])
+def test_a_forward_that_computed_with_the_number_before_is_refused(before: str) -> None:
+    module, x = Assigning(before).eval(), torch.ones(3)
+    with pytest.raises(UserError, match="changes numbers that are attributes; got size, ready"):
+        capture(module, (x,))
+    assert (module.size, module.ready) == (1, False)
 
 
 def test_modules_that_cannot_be_exported_keep_their_states() -> None:

@@ -13,8 +13,7 @@ import importlib
 import operator
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -30,11 +29,11 @@ from torch.utils import _pytree as pytree
 
 from weft.errors import UserError, named
 from weft.records import dataclass
+from weft.torch.assigned import exported_alike
 from weft.torch.exporting import GATE
 from weft.torch.folding import fold, known_nodes, simplify
 from weft.torch.functional import replace_writes
 from weft.torch.tensors import memory_of
-from weft.torch.watch import exact
 
 Kind: TypeAlias = Literal["parameter", "buffer", "constant", "state", "input"]
 Decompositions: TypeAlias = Mapping[torch._ops.OperatorBase, Callable[..., Any]]
@@ -130,8 +129,8 @@ def capture(
 
     Raises:
         UserError: PyTorch cannot export it, with PyTorch's error as the cause, it does not take
-            the example, it computes under autocast, its forward changes numbers that are
-            attributes, or PyTorch infers wrong shapes for it.
+            the example, it computes under autocast, it computes with numbers
+            among its attributes that its forward changes, or PyTorch infers wrong shapes for it.
     """
     kwargs = dict(kwargs or {})
     _register_caches(module)
@@ -139,14 +138,10 @@ def capture(
         with GATE.exporting(), torch.no_grad(), warnings.catch_warnings():
             # What PyTorch says of its own use of itself and of weights under two names.
             warnings.simplefilter("ignore")
-            with _same_containers(module), _assigned_numbers(module) as assigned:
-                exported = torch.export.export(module, *_apart(module, args, kwargs), strict=False)
-            if assigned:
-                raise UserError(
-                    f"the forward of {type(module).__name__} changes numbers that are attributes",
-                    got=", ".join(assigned),
-                    fix="Make them buffers, which compiled code reads and writes.",
-                )
+            exported = exported_alike(
+                module,
+                lambda: torch.export.export(module, *_apart(module, args, kwargs), strict=False),
+            )
             simplify(exported)
             _check_states(exported.graph)
             if decompose is not None or _needs_functions(exported):
@@ -162,59 +157,6 @@ def capture(
             fix='torch.compile(model, backend="weft") runs what it can of such modules.',
         ) from error
     return _captured(type(module).__name__, exported, pytree.tree_leaves((args, kwargs)))
-
-
-@contextmanager
-def _same_containers(module: torch.nn.Module) -> Iterator[None]:
-    """Gives attributes back the lists, tuples and dicts that they are.
-
-    ``torch.export`` puts copies in their place, which other code that was compiled for the module
-    would have to take for others.
-    """
-    before = [(vars(each), dict(vars(each))) for each in module.modules()]
-    try:
-        yield
-    finally:
-        for space, known in before:
-            for name, value in known.items():
-                if space.get(name, value) is not value and _alike(space[name], value):
-                    space[name] = value
-
-
-@contextmanager
-def _assigned_numbers(module: torch.nn.Module) -> Iterator[list[str]]:
-    """Finds numbers among a module's attributes that its forward changes, such as counters.
-
-    Compiled code would have the numbers of the example; ``torch.export`` undoes the change.
-    """
-    found: list[str] = []
-    before = _numbers(module)
-
-    def compare(*_: object) -> None:
-        now = _numbers(module)
-        found.extend(name for name, value in before.items() if now.get(name, value) != value)
-
-    hook = module.register_forward_hook(compare)
-    try:
-        yield found
-    finally:
-        hook.remove()
-
-
-def _numbers(module: torch.nn.Module) -> dict[str, Any]:
-    """The numbers among the attributes of a module and its submodules."""
-    return {
-        f"{path}.{name}".lstrip("."): exact(value)
-        for path, each in module.named_modules()
-        for name, value in vars(each).items()
-        if isinstance(value, int | float)
-    }
-
-
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two containers hold the same objects in the same way."""
-    (leaves, spec), (others, known) = pytree.tree_flatten(one), pytree.tree_flatten(other)
-    return spec == known and all(map(operator.is_, leaves, others))
 
 
 def _apart(
