@@ -8,10 +8,12 @@ functions of another one in some of its calls only imports that module with ``la
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
+
+from weft.cached import cached_property
 
 
 def deferred(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.codegen.flavours import Dialect
 from weft.deferred import later
 from weft.errors import UserError

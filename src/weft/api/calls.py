@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 
 from weft.api.named import Outputs, call_inputs, call_outputs, named_outputs, outputs_type
 from weft.api.streams import Stream
+from weft.cached import cached_property
 from weft.errors import UserError
 from weft.ir.buffers import ArrayLike
 from weft.runtime.library import Library

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -22,6 +22,7 @@ from weft.api.parameters import loaded, same_architecture, without_values
 from weft.api.source import Source, note_built, open_file
 from weft.api.streams import Stream
 from weft.api.value import NetValue
+from weft.cached import cached_property
 from weft.deferred import later
 from weft.errors import UserError, above_zero
 from weft.ir.buffers import ArrayLike

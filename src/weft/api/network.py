@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as changed
-from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 import numpy as np
 
 from weft.api.named import Outputs, arranged, named_outputs, outputs_type
+from weft.cached import cached_property
 from weft.compress.constant_channels import (
     ConstantChannelParameters,
     without_constant_channels,

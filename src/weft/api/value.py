@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from weft.api.source import Source
 from weft.api.streams import checked_states
+from weft.cached import cached_property
 from weft.deferred import later
 from weft.errors import UserError
 from weft.ir.graph import Graph, counted, facts_of

@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 from weft import api
+from weft.cached import cached_property
 from weft.cli.options import Function, option, quiet_option
 from weft.cli.output import working
 from weft.errors import UserError
@@ -131,7 +132,7 @@ class Model:
     float_activations: bool = False
     rounding: str = ""
 
-    @functools.cached_property
+    @cached_property
     def source(self) -> api.Net:
         """The model as it was imported."""
         with working(f"reading {self.path.name}"):
@@ -147,7 +148,7 @@ class Model:
                 rounding=self.rounding,
             )
 
-    @functools.cached_property
+    @cached_property
     def net(self) -> api.Net:
         """The model with its batch known."""
         return self.source.bound(self.batch)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.codegen.blob import Blob, pack
 from weft.codegen.calls import formals, walk_calls
 from weft.codegen.direct import direct_functions

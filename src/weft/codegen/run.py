@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
 from types import MappingProxyType
 
+from weft.cached import cached_property
 from weft.codegen.blob import Blob
 from weft.codegen.calls import Base, Callee, Formal, argument, describe, walk_calls
 from weft.codegen.checks import CHECKED, guard, prepare_checks, run_checks

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.compress.slots import Axes, Birth, Labels, SlotCut, Slots
 from weft.errors import InternalError
 from weft.ir.graph import Graph, Node

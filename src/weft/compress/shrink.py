@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace as changed
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.compress.families import Analysis
 from weft.errors import InternalError, UserError
 from weft.ir.edit import prune, read_only

@@ -6,7 +6,6 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -14,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from weft.atomic import replacing_folder, write_files
+from weft.cached import cached_property
 from weft.codegen.emit import Files
 from weft.codegen.interface import Interface, run_parameters
 from weft.codegen.naming import STORAGE, CNames, comment_text

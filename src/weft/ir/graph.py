@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.ir.history import HistoryEntry
 from weft.ir.types import TensorType
 from weft.ir.unknown import is_known, same_array

@@ -9,13 +9,13 @@ asking for one raises ``ValueUnknown``, which rules and kernels are refused with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from hashlib import blake2b
 from math import prod
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.records import dataclass
 

@@ -7,9 +7,9 @@ of such loops, those of plugins too, read this one analysis, which is made once 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from math import prod
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.kernels.analyzed import Analyzed
 from weft.kernels.guards import Guard, unguarded

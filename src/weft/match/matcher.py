@@ -8,9 +8,9 @@ cost of ``*`` is that of the places that it can be at, not of the ways that lead
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
+from weft.cached import cached_property
 from weft.ir.graph import Node
 from weft.match.necessary import may_match
 from weft.match.nodes import at_arrange, at_node

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
+from weft.cached import cached_property
 from weft.errors import UserError, fault
 from weft.ir.graph import Graph, Node
 from weft.ir.naming import require_mapping

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
+from weft.cached import cached_property
 from weft.ir.graph import Node
 from weft.match.program import QueryProgram
 from weft.match.search_state import Budget

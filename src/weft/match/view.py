@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.errors import UserError, nearest_or_all
 from weft.ir.graph import Graph, Node
 from weft.ir.types import TensorType

@@ -12,11 +12,11 @@ import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
-from functools import cached_property
 from inspect import Parameter, Signature
 from types import MappingProxyType
 from typing import Any, cast, get_type_hints
 
+from weft.cached import cached_property
 from weft.errors import UserError, nearest
 from weft.ops.coerce import coerced, described
 from weft.ops.record import Op, Param

@@ -7,8 +7,8 @@ each step reads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
+from weft.cached import cached_property
 from weft.ir.short_names import short_names
 from weft.pictures.canvas import COLOURS, cut, frame, legend, page, path, rectangle, text
 from weft.plan.program import Arena, located

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from functools import cached_property
 from math import ceil
 from typing import Any, cast
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.ir.graph import Graph, Node
 from weft.ir.short_names import names_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
+from weft.cached import cached_property
 from weft.ir.printer import show_node
 from weft.pictures.canvas import cut, frame, page, path, rectangle, text, title
 from weft.pictures.families import FILLS, ROLES

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
+from weft.cached import cached_property
 from weft.ir.graph import Graph, Node
 from weft.ir.printer import architecture
 from weft.ir.types import TensorType

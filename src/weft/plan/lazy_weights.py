@@ -7,11 +7,11 @@ packs them straight into the memory that the network runs on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from math import prod
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.ir.unknown import Unknown, contiguous
 from weft.plan.implementation import Encoded, Folded, Packed
 from weft.records import dataclass

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
 from typing import Protocol
 
+from weft.cached import cached_property
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.loops.hoist import LEAST_BYTES, Hoisted, hoist

@@ -11,10 +11,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.errors import InternalError
 from weft.plan.liveness import LifetimeCosts, MemoryState, MemoryStep, Path
 from weft.records import dataclass

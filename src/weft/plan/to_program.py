@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TypeAlias
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.errors import InternalError, UserError
 from weft.ir.graph import Graph, Node

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from dataclasses import replace as changed
-from functools import cached_property
 from math import isinf
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from dataclasses import replace as changed
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.ir.graph import Graph
 from weft.ir.naming import making, reading

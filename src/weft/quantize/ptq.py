@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from dataclasses import replace as changed
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.errors import UserError
 from weft.ir.compose import bind_symbols, symbols
 from weft.ir.edit import set_constants

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import cached_property
 from math import inf, isinf
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.ir.short_names import short_names
 from weft.quantize.histogram import RunningHistogram
 from weft.quantize.scheme import QuantizationParameters

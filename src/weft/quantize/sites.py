@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
-from functools import cached_property
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.ir.graph import Graph, Node
 from weft.ops.quantizable import (

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace as changed
-from functools import cached_property, partial
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.errors import UserError, nearest_or_all
 from weft.ir.edit import prune

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from functools import cached_property
 from typing import TypeAlias, cast
 
+from weft.cached import cached_property
 from weft.errors import InternalError, UserError, WeftError, fault, is_weft, nearest
 from weft.match.compile import compile_rule
 from weft.match.program import QueryProgram

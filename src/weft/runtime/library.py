@@ -6,12 +6,12 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.errors import InternalError, UserError
 from weft.ir.buffers import ArrayLike
 from weft.plan.program import Port, Program, state_bytes

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from dataclasses import replace as changed
-from functools import cached_property
 from typing import Any, TypeAlias
 
+from weft.cached import cached_property
 from weft.errors import UserError
 from weft.ir.edit import prune
 from weft.ir.graph import Graph, Node

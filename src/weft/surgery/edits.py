@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Protocol, Self, TypeVar
 
+from weft.cached import cached_property
 from weft.ir.buffers import ArrayLike
 from weft.ir.compose import extract as extract_graph
 from weft.ir.edit import set_outputs

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 
+from weft.cached import cached_property
 from weft.errors import UserError
 from weft.ir.graph import Graph, Node
 from weft.ir.history import HistoryEntry

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.records import dataclass
 

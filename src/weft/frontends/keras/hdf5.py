@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import field
-from functools import cached_property, partial
+from functools import partial
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import ml_dtypes
 import numpy as np
 
+from weft.cached import cached_property
 from weft.deferred import installed
 from weft.errors import UserError, named
 from weft.frontends.pieces import FilePiece, Section

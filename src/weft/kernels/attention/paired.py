@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.kernels.attention.pair_panels import PairPanels
 from weft.kernels.attention.panels import Chunk

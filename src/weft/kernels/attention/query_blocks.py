@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from functools import cached_property
 from math import ceil, prod
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.kernels.attention.pair_panels import PairPanels
 from weft.kernels.attention.panels import Chunk, Panels

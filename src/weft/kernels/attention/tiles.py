@@ -7,8 +7,8 @@ queries computes all 32 rows; rows without a query hold old data, and their sums
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.kernels.attention.pair_panels import PairPanels
 from weft.kernels.attention.paired import QUERIES, WEIGHTS, Paired

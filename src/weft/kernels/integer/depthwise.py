@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from math import gcd, prod
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.contraction import SlidingWindow, contraction_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.kernels.integer.folding import foldable, folded, interval
 from weft.kernels.integer.requantize import ROUNDING, requantized, rounding, saturated, undivided

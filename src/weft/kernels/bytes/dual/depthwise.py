@@ -15,11 +15,12 @@ What the zero point adds to a sum is taken from ``start``.
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from math import prod
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.bytes.band import BAND, Band

@@ -6,10 +6,9 @@ windows of 3 channels take 7 fours instead of 9. At borders a tile reads a copy 
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.kernels.bytes.lines import Lines
 from weft.kernels.bytes.windows import ByteWindow

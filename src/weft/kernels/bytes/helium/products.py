@@ -15,10 +15,10 @@ What the zero point adds to a sum is part of where it starts.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.kernels.bytes.dual.products import zero_of
 from weft.kernels.bytes.helium.addend import TOTAL, Addend, addend

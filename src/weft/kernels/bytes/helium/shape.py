@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
+from weft.cached import cached_property
 from weft.dtypes import DType
 from weft.kernels.bytes.dual.depthwise import MOST_BYTES
 from weft.kernels.bytes.helium.addend import line_sum
