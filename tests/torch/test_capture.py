@@ -282,24 +282,23 @@ def test_numbers_that_a_forward_changes_are_refused() -> None:
     class Counter(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.calls, self.size, self.ready = 0, 3, False
+            self.calls, self.size = 0, 3
             self.last: int | None = None
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             self.calls += 1
             self.size = self.last = len(x)
-            self.ready = True
             return x * self.calls
 
     module, x = nn.Sequential(Counter()).eval(), torch.ones(3)
     with pytest.raises(UserError) as error:
         capture(module, (x,))
     assert str(error.value) == (
-        "the forward of Sequential changes numbers that are attributes; got 0.calls."
+        "the forward of Sequential computes with attributes that it changes; got 0.calls."
         " Make them buffers, which compiled code reads and writes."
     )
     fast = weft.optimize(module)
-    with pytest.warns(UserWarning, match="changes numbers"), torch.no_grad():
+    with pytest.warns(UserWarning, match="computes with attributes"), torch.no_grad():
         made = [fast(x).tolist() for _ in range(3)]
     assert made == [[1.0] * 3, [2.0] * 3, [3.0] * 3]
 
@@ -321,6 +320,22 @@ class Assigning(nn.Module):
         return x * 0 if self.before == "branch" and first else x / self.size
 
 
+def test_a_forward_may_count_its_calls() -> None:
+    class Counted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x + 1
+
+    module, x = Counted().eval(), torch.ones(3)
+    fast = weft.optimize(module, x, strict=True, measure=False)
+    assert fast(x).tolist() == [2.0] * 3
+    assert module.calls == 0
+
+
 def test_a_forward_may_assign_numbers_that_it_then_finds() -> None:
     module, x = nn.Sequential(Assigning("")).eval(), torch.ones(3)
     fast = weft.optimize(module, x, strict=True, measure=False)
@@ -332,7 +347,7 @@ def test_a_forward_may_assign_numbers_that_it_then_finds() -> None:
 @pytest.mark.parametrize("before", ["number", "tensor", "branch"])
 def test_a_forward_that_computed_with_the_number_before_is_refused(before: str) -> None:
     module, x = Assigning(before).eval(), torch.ones(3)
-    with pytest.raises(UserError, match="changes numbers that are attributes; got size, ready"):
+    with pytest.raises(UserError, match="that it changes; got size, ready"):
         capture(module, (x,))
     assert (module.size, module.ready) == (1, False)
 

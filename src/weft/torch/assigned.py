@@ -20,15 +20,15 @@ def exported_alike(module: torch.nn.Module, export: Callable[[], Any]) -> Any:
     """Exports a module whose next call would give the same program.
 
     Compiled code has the numbers of the example for good, so it must not depend on numbers that
-    the forward changes, such as counters.  The forward may assign them where it then finds what
-    it assigns, and computes the same.
+    the forward changes, such as counters.  It is exported once more with the changed numbers, and
+    must compute the same; a number that matters in later calls only is not seen.
 
     Args:
         module: whose forward is exported.
         export: calls ``torch.export``, which undoes what the forward assigns to attributes.
 
     Raises:
-        UserError: the next call would compute something else, or change numbers again.
+        UserError: the next call would compute something else.
     """
 
     def once() -> tuple[Any, list[_Number]]:
@@ -39,11 +39,11 @@ def exported_alike(module: torch.nn.Module, export: Callable[[], Any]) -> Any:
     exported, assigned = once()
     if assigned:
         with _set(assigned):
-            again, more = once()
-        if more or not _equal_programs(exported, again):
+            again, _ = once()
+        if not _equal_programs(exported, again):
             raise UserError(
-                f"the forward of {type(module).__name__} changes numbers that are attributes",
-                got=", ".join(each.path for each in more or assigned),
+                f"the forward of {type(module).__name__} computes with attributes that it changes",
+                got=", ".join(each.path for each in assigned),
                 fix="Make them buffers, which compiled code reads and writes.",
             )
     return exported
