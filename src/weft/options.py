@@ -233,13 +233,17 @@ class Options:
             rule = f"precision must be one of {', '.join(PRECISIONS)}"
             raise UserError(rule, got=repr(self.precision), fix=nearest(str(name), PRECISIONS))
         name = "" if name == "float32" else name
-        if not 0 <= self.max_rounding < inf:
-            rule = "max_rounding must be at least 0, such as 0.012"
-            raise UserError(rule, got=str(self.max_rounding))
-        object.__setattr__(self, "precision", name)
+        rounding = self.max_rounding
+        number = isinstance(rounding, int | float | np.number)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not number or not 0 <= rounding < inf:
+            rule = "max_rounding must be a number of at least 0, such as 0.012"
+            raise UserError(rule, got=repr(rounding))
         kept = self.keep_float32
-        kept = (kept,) if isinstance(kept, str) else tuple(kept)
-        object.__setattr__(self, "keep_float32", kept)
+        names = (kept,) if isinstance(kept, str) else tuple(kept or ())
+        if not all(isinstance(each, str) for each in names):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UserError("keep_float32 must be names of layers", got=repr(kept))
+        object.__setattr__(self, "precision", name)
+        object.__setattr__(self, "keep_float32", names)
         if self.encoding and name:
             rule = "encoding and precision exclude each other: each says how weights are stored"
             raise UserError(rule, got=f"{self.encoding} and {name}")

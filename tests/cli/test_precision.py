@@ -81,7 +81,8 @@ def test_libraries_take_precision_and_limit(digits: Path, tmp_path: Path) -> Non
 def test_a_negative_limit_of_rounding() -> None:
     with pytest.raises(UserError) as error:
         Options(max_rounding=-1)
-    assert str(error.value) == "max_rounding must be at least 0, such as 0.012; got -1"
+    rule = "max_rounding must be a number of at least 0, such as 0.012"
+    assert str(error.value) == f"{rule}; got -1"
 
 
 def test_an_unknown_precision() -> None:

@@ -253,6 +253,12 @@ def test_modules_that_cannot_be_exported_keep_their_states() -> None:
     assert not module.cache.any()
 
 
+def test_parameters_are_not_written() -> None:
+    module = nn.Embedding(3, 2, max_norm=1.0).eval()
+    with pytest.raises(UserError, match="must not write parameters; got weight"):
+        capture(module, (torch.tensor([0, 2]),))
+
+
 # --- writes in place ----------------------------------------------------------------------------
 
 

@@ -295,6 +295,12 @@ def _results(exported: Any, slots: Mapping[fx.Node, Slot]) -> list[Result]:
             found.append(Result(value, by_name[spec.target]))
         elif spec.kind == OutputKind.USER_INPUT_MUTATION:
             found.append(Result(value, by_node[spec.target]))
+        elif spec.kind.name == "PARAMETER_MUTATION":
+            raise UserError(
+                "the forward must not write parameters",
+                got=spec.target,
+                fix="Write buffers; an Embedding whose rows are short enough needs no max_norm.",
+            )
         else:
             raise UserError(f"torch.export gives an output of the kind {spec.kind.name}")
     return found
