@@ -14,6 +14,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Condition, get_ident
 from typing import Any
 
+PATIENCE = 20.0
+"""Seconds after which an export does not wait for modules that run: they may wait for it."""
+
 
 class Gate:
     """Any number of threads may run modules, or one may export.
@@ -49,7 +52,7 @@ class Gate:
 
     @contextmanager
     def exporting(self) -> Generator[None]:
-        """Lets no other thread export or run modules."""
+        """Lets no other thread export, or begin to run modules; waits for those that do."""
         self._enter(get_ident(), alone=True)
         try:
             yield
@@ -87,7 +90,8 @@ class Gate:
         with self._changed:
             self._waiting += 1
             try:
-                self._changed.wait_for(lambda: self._may_export(me, alone))
+                self._changed.wait_for(lambda: self._may_export(me, alone), PATIENCE)
+                self._changed.wait_for(lambda: self._may_export(me, alone=False))
             finally:
                 self._waiting -= 1
                 self._changed.notify_all()
