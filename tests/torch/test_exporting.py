@@ -47,32 +47,33 @@ def _run(gate: Gate, order: list[str]) -> None:
         order.append("run")
 
 
+def _exports(gate: Gate) -> tuple[threading.Thread, threading.Event]:
+    """A thread that exports, and whether it could."""
+    done = threading.Event()
+
+    def export() -> None:
+        with gate.exporting():
+            done.set()
+
+    return _started(export), done
+
+
 def test_an_export_does_not_wait_for_ever_for_who_waits_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Such as a forward that has other threads call modules."""
     monkeypatch.setattr(exporting, "PATIENCE", 0.2)
-    gate, done = Gate(), threading.Event()
-
-    def export() -> None:
-        with gate.exporting():
-            done.set()
-
+    gate = Gate()
     with gate.running():
-        _started(export)
+        _, done = _exports(gate)
         assert done.wait(60)
 
 
 def test_two_threads_never_export_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporting, "PATIENCE", 0.05)
-    gate, done = Gate(), threading.Event()
-
-    def export() -> None:
-        with gate.exporting():
-            done.set()
-
+    gate = Gate()
     with gate.exporting():
-        exporter = _started(export)
+        exporter, done = _exports(gate)
         assert not done.wait(0.4)
     exporter.join(60)
     assert done.is_set()

@@ -129,8 +129,8 @@ def capture(
 
     Raises:
         UserError: PyTorch cannot export it, with PyTorch's error as the cause, it does not take
-            the example, it computes under autocast, it computes with numbers
-            among its attributes that its forward changes, or PyTorch infers wrong shapes for it.
+            the example, it computes under autocast or with numbers among its attributes that its
+            forward changes, or PyTorch infers wrong shapes for it.
     """
     kwargs = dict(kwargs or {})
     _register_caches(module)

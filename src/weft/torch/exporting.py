@@ -36,7 +36,7 @@ class Gate:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Lets no other thread export."""
+        """Lets no other thread begin to export, as long as its patience lasts."""
         me = get_ident()
         with self._changed:
             self._changed.wait_for(lambda: self._may_run(me))
