@@ -45,8 +45,6 @@ from bench.figures import markdown, median, number
 from bench.networks import Network, ensure, network
 from bench.rounds import Watch, stolen_seconds
 from weft import api
-from weft.runtime.cache import Cache
-from weft.runtime.compiler import find_compiler
 from weft.runtime.limits import Meter, limits, processor_name
 from weft.targets.find import target
 
@@ -360,7 +358,7 @@ def main() -> int:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     machine = f"{now}; {processor_name()}; medians of {given.rounds} rounds."
     machine_limits = limits(target("host"), given.threads)
-    meter = Meter(target("host"), given.threads, find_compiler(), Cache())
+    meter = Meter(target("host"), given.threads)
     watch = Watch(meter, machine_limits)
     found: list[Found] = []
     text = ""

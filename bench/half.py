@@ -33,8 +33,6 @@ from bench.figures import Result, geometric_mean, markdown, number
 from bench.networks import DEFAULT, ensure
 from bench.peers import contest, expected_output, machine_lines
 from bench.rounds import Options, Watch
-from weft.runtime.cache import Cache
-from weft.runtime.compiler import find_compiler
 from weft.runtime.limits import Meter, limits
 from weft.targets.find import target
 
@@ -126,7 +124,7 @@ def main() -> int:
     )
     host = target("host")
     measured = {threads: limits(host, threads) for threads in given.threads}
-    meters = {each: Meter(host, each, find_compiler(), Cache()) for each in measured}
+    meters = {each: Meter(host, each) for each in measured}
     lines, results = machine_lines(options, measured), list[Result]()
     given.out.mkdir(parents=True, exist_ok=True)
     for network in given.names:

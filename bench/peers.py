@@ -65,7 +65,6 @@ from bench.networks import DEFAULT, GROUPS, batched, ensure, images_of, named, p
 from bench.plot import bars
 from bench.remote import BEFORE, Late, Remote
 from bench.rounds import Options, Watch, taken_in_turn
-from weft.runtime.cache import Cache
 from weft.runtime.compare import compare
 from weft.runtime.compiler import find_compiler
 from weft.runtime.limits import Limits, Meter, limits, processor_name
@@ -443,7 +442,7 @@ def main() -> int:
         given.before,
     )
     measured = {threads: limits(target("host"), threads) for threads in given.threads}
-    meters = {each: Meter(target("host"), each, find_compiler(), Cache()) for each in measured}
+    meters = {each: Meter(target("host"), each) for each in measured}
     lines = machine_lines(options, measured)
     results, demands = measured_before(given.out) if given.resume else ([], {})
     done = {(each.network, each.threads) for each in results}

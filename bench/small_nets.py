@@ -38,7 +38,6 @@ from weft.ops.convolution import ConvAttributes
 from weft.ops.pooling import MaxPoolAttributes
 from weft.ops.table import OPS
 from weft.ops.values import Value, apply
-from weft.runtime.cache import Cache
 from weft.runtime.compiler import find_compiler
 from weft.runtime.limits import Meter, processor_name
 from weft.targets.find import runs_here
@@ -364,7 +363,7 @@ def peak(vector_bytes: int) -> float:
     """Multiply-adds a microsecond that a core does with vectors of so many bytes."""
     machine = find_target("x86-avx512" if vector_bytes > 32 else "x86-avx2")
     vectors = dataclasses.replace(machine.vectors, bytes=vector_bytes)
-    meter = Meter(dataclasses.replace(machine, vectors=vectors), 1, find_compiler(), Cache())
+    meter = Meter(dataclasses.replace(machine, vectors=vectors), 1)
     # A process that was stopped meanwhile calibrates badly.
     return max(max(meter.gflops()) for _ in range(3)) * 1e3 / 2
 

@@ -3,13 +3,15 @@
     python -m bench.torch_alternate                  2 threads each
     python -m bench.torch_alternate --threads 4
 
-Steps are calls of two of: an optimized ResNet-18 (weft), its module's own forward (eager), and
-some of PyTorch's ops, two convolutions and two matrix products (ops).  Each is timed in a loop of
-its own, and in steps.  Two more kinds of loops tell threads that disturb each other from data that
-does, since in a step each half finds the other's in the caches: steps whose halves come after a
-pause, in which both pools' threads fall asleep (apart), and halves alone that find the caches full
-of other data (cold).  Pauses and filling are not timed.  All loops alternate.  Printed are medians
-in milliseconds, and steps over the sums of their halves alone.
+Steps are calls of two of: an optimized ResNet-18 (weft), its module's own forward (eager), the
+same of a second model with other weights (weft2, eager2), and some of PyTorch's ops, two
+convolutions and two matrix products (ops).  Each is timed in a loop of its own, and in steps.
+Threads that disturb each other are told from data that does, since in a step each half finds the
+other's in the caches, by steps of two models that both run in the same way, and by two more kinds
+of loops: steps whose halves come after a pause, in which both pools' threads fall asleep (apart),
+and halves alone that find the caches full of other data (cold).  Pauses and filling are not timed.
+All loops alternate.  Printed are medians in milliseconds, and steps over the sums of their halves
+alone.
 """
 
 from __future__ import annotations
@@ -34,9 +36,10 @@ _PAUSE = 0.01
 _FLOOD = 64 << 20
 """Bytes that are written for cold caches."""
 _LOOPS = (
-    *((half, "") for half in ("weft", "ops", "eager")),
-    *((half, "cold") for half in ("weft", "ops")),
-    *((step, "") for step in ("weft ops", "weft eager", "eager ops")),
+    *((half, "") for half in ("weft", "weft2", "eager", "eager2", "ops")),
+    *((half, "cold") for half in ("weft", "eager", "ops")),
+    *((step, "") for step in ("weft ops", "eager ops")),
+    *((step, "") for step in ("weft eager", "weft weft2", "eager eager2")),
     ("weft ops", "apart"),
 )
 """What is run in turns, and before each half of it."""
@@ -51,8 +54,8 @@ def alternated(threads: int, rounds: int) -> dict[tuple[str, str], list[float]]:
     """
     torch.set_num_threads(threads)
     x = torch.randn(1, 3, 224, 224)
-    module = vision.resnet18(weights=None).eval()
-    fast: Any = weft.optimize(module, x, measure=False)
+    modules = [vision.resnet18(weights=None).eval() for _ in range(2)]
+    fast: list[Any] = [weft.optimize(module, x, measure=False) for module in modules]
     image, filters = torch.randn(1, 64, 56, 56), torch.randn(64, 64, 3, 3)
     matrix = torch.randn(512, 512)
 
@@ -61,9 +64,11 @@ def alternated(threads: int, rounds: int) -> dict[tuple[str, str], list[float]]:
         return functional.conv2d(inner, filters, padding=1), matrix @ matrix @ matrix
 
     halves: dict[str, Callable[[], object]] = {
-        "weft": lambda: fast(x),
+        "weft": lambda: fast[0](x),
+        "weft2": lambda: fast[1](x),
+        "eager": lambda: modules[0](x),
+        "eager2": lambda: modules[1](x),
         "ops": ops,
-        "eager": lambda: module(x),
     }
     flood = np.zeros(_FLOOD, np.uint8)
     before: dict[str, Callable[[], object]] = {
@@ -113,10 +118,10 @@ def main() -> None:
                     ratios = (half / one for half, one in zip(each, alone, strict=True))
                     told += f", {sum(each) / sum(alone):.3f} times the sum of both alone (halves "
                     told += f"{', '.join(f'{ratio:.3f}' for ratio in ratios)})"
-                if (step, other) == ("weft ops", ""):
+                if not other and all((name, "cold") in found for name in names):
                     cold = sum(found[name, "cold"][0] for name in names)
                     told += f", {sum(each) / cold:.3f} times that of both cold"
-                print(f"    {step:11} {other:5} {told}")
+                print(f"    {step:12} {other:5} {told}")
 
 
 if __name__ == "__main__":

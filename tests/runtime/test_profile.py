@@ -18,7 +18,7 @@ from weft.plan.plan import Plan
 from weft.plan.stats import stats
 from weft.plan.to_program import lower
 from weft.runtime.build import build
-from weft.runtime.limits import Level, Limits
+from weft.runtime.limits import Level, Limits, Meter
 from weft.runtime.profile import node_times, profile
 from weft.targets.find import target
 
@@ -57,6 +57,7 @@ def test_every_step_has_its_time_and_its_work(made):
     assert sum(layer.operations for layer in found.layers) >= figures.operations
     assert found.runs >= 5
     assert found.threads == 1
+    assert found.gflops == 0
     for number, layer in enumerate(found.layers):
         assert layer.step == number
         assert 0 < layer.least <= layer.median
@@ -71,6 +72,14 @@ def test_every_step_has_its_time_and_its_work(made):
     rates = [layer.own_gflops / LIMITS.gflops for layer in multiplied]
     assert min(rates) <= found.peak_fraction <= max(rates)
     json.dumps(found.record())
+
+
+def test_what_the_machine_gives_is_measured_between_runs():
+    plan, inputs = planned(convolutions())
+    meter = Meter(target("host"), 1)
+    found = profile(plan, lower(plan), inputs, OPS, seconds=0.01, meter=meter)
+    # A shared machine may be much slower now than at another moment, but not a thousand times.
+    assert max(meter.gflops()) / 1000 < found.gflops < max(meter.gflops()) * 1000
 
 
 @pytest.mark.parametrize("made", [convolutions, scans])

@@ -23,7 +23,7 @@ from weft.plan.plan import Plan
 from weft.plan.report import size
 from weft.plan.to_program import lower
 from weft.runtime.compiler import find_compiler, machine_flags
-from weft.runtime.limits import Limits, limits
+from weft.runtime.limits import Limits, Meter, limits
 from weft.runtime.profile import LayerTime, Profile, profile
 from weft.runtime.threads import cores
 from weft.runtime.timing import microseconds
@@ -156,7 +156,8 @@ def profiled(
         options: from ``runnable``.
         seconds: for how long to measure.
         seed: of the random inputs.
-        measured: what this machine can do, to say how far from that each step is.
+        measured: what this machine can do, to say how far from that each step is; what it does
+            between the runs is measured, then, too.
     """
     with working("compiling and measuring"):
         plan = model.net.plan(options=options)
@@ -170,6 +171,7 @@ def profiled(
             flags=flags,
             seconds=seconds,
             limits=measured,
+            meter=measured and Meter(options.machine(), options.threads or 1),
         )
 
 
@@ -202,11 +204,13 @@ def show_layers(
         f"each step; threads: {found.threads}; the fastest run took {microseconds(found.least)} "
         f"µs; limits of this machine: {_summary(measured)}"
     )
+    given = found.gflops / measured.gflops
     if found.peak_fraction:
         say(
             f"convolutions and matrix products: {found.peak_fraction:.1%} of the peak, the mean "
             "weighted with what they do"
         )
+    say(f"between the runs, this machine multiplied and added at {given:.1%} of its peak")
     if svg is not None:
         say(f"roofline: {svg}")
 

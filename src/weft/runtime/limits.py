@@ -204,11 +204,18 @@ class Meter:
     Args:
         machine: this machine, or a target whose instructions it has.
         threads: that work at once.
-        compiler: of the functions that are timed.
-        cache: where they are kept.
+        compiler: of the functions that are timed; by default the one that is found.
+        cache: where they are kept; by default the user's cache.
     """
 
-    def __init__(self, machine: Target, threads: int, compiler: Compiler, cache: Cache) -> None:
+    def __init__(
+        self,
+        machine: Target,
+        threads: int,
+        compiler: Compiler | None = None,
+        cache: Cache | None = None,
+    ) -> None:
+        compiler, cache = compiler or find_compiler(), cache or Cache()
         self.width = machine.vector_bytes or 16
         self.threads = threads
         flags = [*_flags(compiler, machine), f"-DWIDTH={self.width}"]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from statistics import harmonic_mean
 
 import numpy as np
 
@@ -30,11 +31,12 @@ from weft.records import dataclass
 from weft.runtime.build import build
 from weft.runtime.compiler import Compiler
 from weft.runtime.library import Library
-from weft.runtime.limits import Limits
+from weft.runtime.limits import Limits, Meter
 from weft.runtime.timing import loop_over
 
 _AT_LEAST = 5
 _BATCH_SECONDS = 0.01
+_BETWEEN_SECONDS = 0.1
 _MOST_KEPT = 256
 
 
@@ -126,6 +128,8 @@ class Profile:
         macs: of all nodes, each once; operations: everything else.
         threads: how many ran it.
         limits: of the machine, if they were given.
+        gflops: thousand million operations per second of multiply-adds from registers between
+            the runs, the harmonic mean; 0 if that was not measured.
     """
 
     name: str
@@ -137,6 +141,7 @@ class Profile:
     operations: int
     threads: int = 1
     limits: Limits | None = None
+    gflops: float = 0.0
 
     @property
     def flops(self) -> int:
@@ -188,6 +193,7 @@ def profile(
     flags: Sequence[str] | None = None,
     seconds: float = 1.0,
     limits: Limits | None = None,
+    meter: Meter | None = None,
 ) -> Profile:
     """Measures every step of a network.
 
@@ -201,10 +207,12 @@ def profile(
         flags: compiler flags instead of those for this machine.
         seconds: how long to measure.
         limits: of the machine with so many threads, to say how far from them each step is.
+        meter: of the machine with so many threads, to say what it gave between the runs.
     """
     timed = clocked(plan, program, platform.machine())
     library = build(timed, flavour, compiler=compiler, flags=flags)
-    times = _times(library, inputs, seconds)
+    rates: list[float] = []
+    times = _times(library, inputs, seconds, lambda: meter and rates.extend(meter.gflops(1)))
     steps = np.diff(times, axis=1)
     whole = times[:, -1] - times[:, 0]
     figures = stats(plan.graph, ops)
@@ -223,18 +231,35 @@ def profile(
         figures.operations,
         threads=program.threads,
         limits=limits,
+        gflops=harmonic_mean(rates) if rates else 0.0,
     )
 
 
-def _times(library: Library, inputs: Sequence[np.ndarray], seconds: float) -> np.ndarray:
-    """Microseconds on the counter's clock, of every run before and after every step."""
+def _times(
+    library: Library,
+    inputs: Sequence[np.ndarray],
+    seconds: float,
+    between: Callable[[], object],
+) -> np.ndarray:
+    """Microseconds on the counter's clock, of every run before and after every step.
+
+    Args:
+        library: gives what the counter says after each step.
+        inputs: of a run.
+        seconds: how long to measure.
+        between: called from time to time, not timed.
+    """
     loop, outputs = loop_over(library, inputs)
     runs = loop.timer.batch(_BATCH_SECONDS)
     # Of very short runs, some are enough.
     stride = max(1, runs // _MOST_KEPT)
     start = time.perf_counter_ns()
     found: list[np.ndarray] = []
+    due = 0.0
     while len(found) * runs < _AT_LEAST or time.perf_counter_ns() - start < seconds * 1e9:
+        if time.perf_counter() >= due:
+            between()
+            due = time.perf_counter() + _BETWEEN_SECONDS
         found.append(loop.record(outputs[-1], runs)[::stride].copy())
     last = loop.record(outputs[-1], 1)
     passed = time.perf_counter_ns() - start
