@@ -249,6 +249,8 @@ class Optimization:
             leaves = pytree.tree_leaves((args, kwargs))
             with GATE.running():
                 why = reason_of_call(leaves) or reason_of_module(self.module)
+                if self._calls_own():
+                    why = f"an attribute, {' or '.join(_OWN_CALLS)}, runs instead of its class's"
                 if why is not None:
                     self._say(why)
                     return
@@ -399,11 +401,14 @@ class Optimization:
             threads = self.settings.threads
             for key, group in self._groups.items():
                 self._calls[key] = callable_of(library, group, watch.table, threads, None, watch)
-            if () in self._groups and not any(map(self.module.__dict__.get, _OWN_CALLS)):
+            if () in self._groups and not self._calls_own():
                 self.whole = callable_of(
                     library, self._groups[()], watch.table, threads, watch.hooks(), watch
                 )
         self.call = self._calls.get((), _miss)
+
+    def _calls_own(self) -> bool:
+        return any(map(self.module.__dict__.get, _OWN_CALLS))
 
     def _constants(self) -> list[torch.Tensor]:
         """Tensors that graphs read which are no parameters or buffers."""

@@ -48,8 +48,6 @@ def reason_of_module(module: nn.Module) -> str | None:
             return f"{name or 'it'} is in training mode"
         if each is not module and any(each.__dict__[hooks] for hooks in HOOKS):
             return f"{name} has hooks"
-        if each is not module and "forward" in each.__dict__:
-            return f"{name} has a forward of its own"
         if not all(isinstance(own, nn.Parameter | None) for own in each._parameters.values()):
             return "other tensors stand for its parameters, as in torch.func.functional_call"
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import MethodType
 from typing import Any
 
 import torch
@@ -115,6 +116,8 @@ def _same(one: Any, other: Any) -> bool:
         return False
     if isinstance(one, tuple):  # of tensors, for example, which have no truth value
         return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, MethodType):  # a new object whenever somebody asks for it
+        return one.__func__ is other.__func__ and one.__self__ is other.__self__
     return isinstance(one, PLAIN) and exact(one) == exact(other)
 
 
