@@ -315,3 +315,28 @@ def test_heads_that_are_read_twice_lie_as_they_are():
     other = net.op("ReduceMax", mixed, axes=(3,))
     storage = storage_of(net, net.op("MatMul", joined, net.constant(12, 6)), other)
     assert storage.views[mixed].strides[1:] == (28, 4, 1)
+
+
+def test_values_of_which_an_image_takes_a_small_part_lie_as_they_are():
+    net = Net()
+    x = net.op("Tanh", net.input(1, 7, 6))
+    first = net.op("Slice", x, starts=(0,), ends=(1,), axes=(1,))
+    halves = net.op("Tanh", net.input(1, 8, 6))
+    parts = [net.op("Slice", halves, starts=(n,), ends=(n + 4,), axes=(1,)) for n in (0, 4)]
+    outputs = [net.conv(each, 3, 1) for each in (first, *parts)]
+    found = storage_of(net, *outputs, *used(net, x, halves)).views
+    assert order_of(found[x].strides, (2, 7, 6)) == (0, 1, 2)
+    assert order_of(found[halves].strides, (2, 8, 6)) == (0, 2, 1)
+
+
+def test_products_lie_as_their_factors_let_vectors_be_read():
+    net = Net()
+    turned = net.op("Transpose", net.input(6, 5), perm=(1, 0))
+    wide = net.input(5, 8)
+    # Beside a value that lies transposed: one whose factor lies so, too, and one that does not.
+    same = net.op("Add", turned, net.dense(turned, 6))
+    other = net.op("Add", turned, net.dense(wide, 6))
+    found = storage_of(net, *used(net, same, other)).views
+    assert found[turned].strides == (1, 5)
+    assert found[same].strides == (1, 5)
+    assert found[other].strides == (6, 1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import prod
 
 from weft.ir.graph import Graph
+from weft.ir.types import TensorType
 from weft.loops.nodes import Var
 from weft.ops.shape import VIEWS
 from weft.plan.fusion import Group
@@ -17,20 +19,36 @@ SPATIAL = frozenset(
 _AXIS_CHANGING = frozenset({*VIEWS, "Transpose", "MatMul", "Gemm", "Einsum"})
 
 
+_MOST = Fraction(1, 2)
+"""Of a value's elements, what makes it an image if convolution and pooling read so many."""
+
+
 def images_of(graph: Graph) -> set[str]:
-    """Values that convolution or pooling reads, maybe after steps that keep the axes."""
-    found: set[str] = set()
+    """Values that convolution or pooling reads, maybe after steps that keep the axes.
+
+    What they read only a part of, such as one token of many, is an image if that is the larger
+    part.
+    """
+    shares: dict[str, Fraction] = {}
     for node in reversed(graph.nodes):
         if node.op in SPATIAL:
-            found.add(node.inputs[0])
-        elif node.op not in _AXIS_CHANGING and any(value in found for value in node.outputs):
-            shape = graph.types[next(filter(None, node.outputs))].shape
-            found.update(
-                value
-                for value in node.inputs
-                if value and len(graph.types[value].shape) == len(shape)
-            )
-    return found
+            shares[node.inputs[0]] = Fraction(1)
+        elif node.op not in _AXIS_CHANGING:
+            made = [value for value in node.outputs if value in shares]
+            for value in dict.fromkeys(node.inputs if made else ()):
+                if value and len(graph.types[value].shape) == len(graph.types[made[0]].shape):
+                    read = sum(
+                        shares[each] * _part(graph.types[each], graph.types[value]) for each in made
+                    )
+                    shares[value] = min(Fraction(1), shares.get(value, Fraction(0)) + read)
+    return {value for value, share in shares.items() if share >= _MOST}
+
+
+def _part(made: TensorType, source: TensorType) -> Fraction:
+    """How much of a value stands behind an element of another one that is made of it."""
+    if not made.is_static or not source.is_static or not source.size:
+        return Fraction(1)
+    return min(Fraction(1), Fraction(made.size, source.size))
 
 
 def channels_of(group: Group) -> int:

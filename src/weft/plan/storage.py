@@ -199,8 +199,26 @@ class _Storage:
         """The physical order of a group's value.
 
         Channels last for images, the order that a contraction reads fast for its factors,
-        otherwise the operand's.
+        otherwise the operand's; but row-major for a matrix product in which vectors along the
+        fastest dimension would be gathered otherwise.
         """
+        order, plain = self.order_wished(group), tuple(range(len(group.type.shape)))
+        return plain if self.gathers(group, order) and not self.gathers(group, plain) else order
+
+    def gathers(self, group: Group, order: tuple[int, ...]) -> bool:
+        """Whether a matrix product would read a factor with gaps along its fastest dimension."""
+        reduce = contraction(group.compute.value)
+        if reduce is None or any(node.op in SPATIAL for node in group.nodes):
+            return False
+        strides = vector_strides(reduce, group.compute, order, self.views)
+        return any(
+            step not in (0, 1)
+            for name, step in strides.items()
+            if name not in self.program.constants
+        )
+
+    def order_wished(self, group: Group) -> tuple[int, ...]:
+        """The same, whatever is gathered."""
         rank = len(group.type.shape)
         anchored = any(node.op in SPATIAL for node in group.nodes)
         if rank >= 3 and (anchored or group.value in self.images):
