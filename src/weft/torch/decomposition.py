@@ -33,8 +33,8 @@ def capture_for(
         kwargs: arguments by name, in any order.
 
     Returns:
-        The graph and its import.  Where nodes are refused, the graph is functional, and ops
-        without rows are decomposed as far as PyTorch can.
+        The graph and its import.  Where nodes are refused, ops without rows are decomposed as
+        far as PyTorch can.
 
     Raises:
         UserError: PyTorch cannot export the module, or it computes under autocast.
@@ -44,12 +44,15 @@ def capture_for(
     if not imported.refused:
         return captured, imported
     refused = {node.target for node in imported.refused}
-    try:
-        captured = capture(module, args, kwargs, decompose=_without_rows(refused))
-    except UserError:
-        # A decomposition may ask for the values of data.
-        captured = capture(module, args, kwargs, decompose={})
-    return captured, importing(captured)
+    for decompose in (_without_rows(refused), {}):
+        try:
+            again = capture(module, args, kwargs, decompose=decompose)
+        except UserError:
+            # A decomposition may ask for the values of data, and PyTorch cannot trace every graph
+            # again (2.13: one that copies constants into a module's caches).
+            continue
+        return again, importing(again)
+    return captured, imported
 
 
 def _without_rows(refused: set[Any]) -> Decompositions:
