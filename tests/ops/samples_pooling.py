@@ -84,6 +84,14 @@ SAMPLES = [
     maximum(
         np.where(np.arange(18) % 4 == 1, np.nan, np.arange(18)).reshape(1, 2, 3, 3), 2, 2, outputs=2
     ),
+    Sample(  # Nothing exceeds the lowest number: the index is that of the window's first element.
+        "MaxPool",
+        (np.zeros((1, 1, 2, 4), np.uint8),),
+        MaxPoolAttributes((2, 2), strides=(2, 2)),
+        outputs=2,
+        expected=([[[[0, 0]]]], [[[[0, 2]]]]),
+    ),
+    maximum(np.full((1, 2, 3, 3), -np.inf, np.float32), 2, 2, pads=(1, 1, 1, 1), outputs=2),
     Sample("GlobalMaxPool", (SQUARE,), expected=([[[[25]]]],)),
     Sample("GlobalMaxPool", ("f32[2,3,4,2,2]",)),
     Sample("GlobalLpPool", ("f32[2,3,4,2]",), GlobalLpPoolAttributes(), CLOSE),

@@ -279,7 +279,7 @@ def _expand_attention(call: Call, builder: Builder, inputs: tuple[str, ...]) -> 
 def _split_heads(x: np.ndarray, heads: int) -> np.ndarray:
     if x.ndim == 4:
         return x
-    return x.reshape(*x.shape[:2], heads, -1).transpose(0, 2, 1, 3)
+    return x.reshape(*x.shape[:2], heads, x.shape[2] // heads).transpose(0, 2, 1, 3)
 
 
 def _seen(call: Call, sizes: _Sizes, lengths: np.ndarray | None) -> np.ndarray:
@@ -334,13 +334,14 @@ def _reference_attention(call: Call, *inputs: np.ndarray | None) -> tuple[np.nda
     raw = np.matmul(exact(q) * _scale(call, sizes), np.swapaxes(keys, 2, 3))
     bounded = a.softcap * np.tanh(raw / a.softcap) if a.softcap else raw
     masked: np.ndarray = bounded + _bias(call, sizes, mask, lengths)
-    largest: np.ndarray = masked.max(axis=-1, keepdims=True)
+    largest: np.ndarray = masked.max(axis=-1, keepdims=True, initial=-np.inf)
     powers = np.exp(masked - np.where(np.isneginf(largest), 0, largest))
     total: np.ndarray = powers.sum(axis=-1, keepdims=True)
     weights = powers / np.where(total == 0, 1, total)
     y = np.matmul(weights, values)
     if sizes.packed:
-        y = y.transpose(0, 2, 1, 3).reshape(y.shape[0], sizes.queries, -1)
+        y = y.transpose(0, 2, 1, 3)
+        y = y.reshape(*y.shape[:2], y.shape[2] * y.shape[3])
     shown = (raw, bounded, masked, weights)[a.qk_matmul_output_mode]
     return (y.astype(dtype), k, v, shown.astype(dtype))[: max(1, call.outputs)]
 

@@ -207,11 +207,12 @@ def convolve(x: np.ndarray, w: np.ndarray, window: Window, groups: int) -> np.nd
     for group in range(groups):
         part = x[:, group * per_group : (group + 1) * per_group]
         step = w.shape[0] // groups
-        weights = w[group * step : (group + 1) * step].reshape(step, -1)
+        terms = per_group * prod(window.kernel)  # not -1: a batch of 0 would leave it open
+        weights = w[group * step : (group + 1) * step].reshape(step, terms)
         columns = np.empty((*part.shape[:2], prod(window.kernel), *outputs), x.dtype)
         for place, (_, region) in enumerate(window.slices(outputs)):
             columns[:, :, place] = part[:, :, *region]
-        flat = columns.reshape(x.shape[0], -1, prod(outputs))
+        flat = columns.reshape(x.shape[0], terms, prod(outputs))
         results.append(np.matmul(weights, flat).reshape(x.shape[0], step, *outputs))
     return np.concatenate(results, axis=1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def _reference_matmul(call: Call, a: np.ndarray, b: np.ndarray) -> tuple[np.ndar
     # NumPy multiplies by BLAS only what is contiguous, and one matrix at a time.
     a, b = np.ascontiguousarray(a, exact), np.ascontiguousarray(b, exact)
     if a.ndim > 2 and b.ndim == 2:
-        rows = a.reshape(-1, a.shape[-1])
+        rows = a.reshape(prod(a.shape[:-1]), a.shape[-1])
         value = np.matmul(rows, b).reshape(*a.shape[:-1], b.shape[-1])
     else:
         value = np.asarray(np.matmul(a, b))

@@ -326,7 +326,8 @@ def _reference_group(
     call: Call, x: np.ndarray, scale: np.ndarray, bias: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     groups = getattr(call.attributes, "num_groups", x.shape[1])
-    parts = x.astype(np.float64).reshape(x.shape[0], groups, -1)
+    size = prod(x.shape[1:]) // max(1, groups)  # not -1: a batch of 0 would leave it open
+    parts = x.astype(np.float64).reshape(x.shape[0], groups, size)
     centred = parts - parts.mean(axis=2, keepdims=True)
     variance = (centred * centred).mean(axis=2, keepdims=True)
     value = centred / np.sqrt(variance + parts.dtype.type(call.attributes.epsilon))

@@ -174,16 +174,18 @@ def _reference_max_pool(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     lowest = _lowest(call.type(0).dtype)
     padded = window.padded(x, outputs, lowest)
     found = np.full((*x.shape[:2], *outputs), lowest, x.dtype)
-    places = np.zeros(found.shape, np.int64)
+    places = np.full(found.shape, -1)
     extents = x.shape[2:]
     order = "F" if call.attributes.storage_order else "C"
     numbers = np.arange(prod(extents)).reshape(extents, order=order)[None, None]
-    numbers = window.padded(numbers, outputs, 0)
+    numbers = window.padded(numbers, outputs, -1)
     for _, region in window.slices(outputs):
-        tap = padded[:, :, *region]
-        better = found < tap
+        tap, number = padded[:, :, *region], numbers[:, :, *region]
+        # The lowest number is found where nothing else is, but never in the padding.
+        better = (found < tap) | ((places < 0) & (number >= 0) & (found == tap))
         found = np.where(better, tap, found)
-        places = np.where(better, numbers[:, :, *region], places)
+        places = np.where(better, number, places)
+    places = np.maximum(places, 0)
     images = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *(1,) * len(extents))
     return (found, places + images * prod(extents))[: max(1, call.outputs)]
 

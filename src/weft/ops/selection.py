@@ -198,6 +198,8 @@ def _define_hardmax(call: Call) -> tuple[Compute, ...]:
 
 def _reference_hardmax(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     y = np.zeros_like(x)
+    if not y.size:
+        return (y,)
     first = np.expand_dims(np.argmax(x, call.attributes.axis), call.attributes.axis)
     np.put_along_axis(y, first, 1, call.attributes.axis)
     return (y,)

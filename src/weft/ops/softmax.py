@@ -47,14 +47,14 @@ def _expand_softmax(logarithm: bool) -> Expand:
 def _reference_softmax(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     axis = call.attributes.axis
     wide = exact(x)
-    powers = np.exp(wide - wide.max(axis=axis, keepdims=True))
+    powers = np.exp(wide - wide.max(axis=axis, keepdims=True, initial=-np.inf))
     return ((powers / powers.sum(axis=axis, keepdims=True)).astype(x.dtype),)
 
 
 def _reference_log_softmax(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     axis = call.attributes.axis
     wide = exact(x)
-    shifted = wide - wide.max(axis=axis, keepdims=True)
+    shifted = wide - wide.max(axis=axis, keepdims=True, initial=-np.inf)
     return ((shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(x.dtype),)
 
 
