@@ -25,6 +25,9 @@ SAMPLES = [
     ),
     Sample("CenterCropPad", ("f32[4,7]",), CenterCropPadAttributes((7, 4))),
     Sample("CenterCropPad", ("f32[2,4,7]",), CenterCropPadAttributes((6, 3), (-1, 1))),
+    Sample("Pad", ("f32[2]",), PadAttributes((-5, 7)), expected=([0, 0, 0, 0],)),
+    Sample("Pad", ("f32[2]",), PadAttributes((3, -4)), expected=([0],)),
+    Sample("Pad", ("f32[2]",), PadAttributes((3, -3)), expected=([0, 0],)),
 ]
 BAD: list[Bad] = [
     Bad(
@@ -48,8 +51,14 @@ BAD: list[Bad] = [
     Bad(
         "Pad",
         ("f32[0]",),
-        "pad: mode edge needs an element to repeat; got f32[0] (node bad)",
+        "pad: mode edge needs an element to repeat; got f32[0], pads [1, 1] (node bad)",
         PadAttributes((1, 1), "edge"),
+    ),
+    Bad(
+        "Pad",
+        ("f32[3]",),
+        "pad: mode wrap needs an element to repeat; got f32[3], pads [-3, 2] (node bad)",
+        PadAttributes((-3, 2), "wrap"),
     ),
     Bad(
         "Pad",

@@ -73,9 +73,11 @@ def _infer_pad(call: Call) -> tuple[TensorType, ...]:
         if fill.dtype != source.dtype or not fill.is_static or fill.size != 1:
             raise call.error("constant_value must be one element of the input's type")
     found = _padded(call, pairs(asked.pads))
-    for dim, result in zip(source.shape, found.shape, strict=True):
-        if asked.mode != "constant" and dim == 0 and result != 0:
-            raise call.error(f"mode {asked.mode} needs an element to repeat", got=str(source))
+    for dim, both in zip(source.shape, pairs(asked.pads), strict=True):
+        kept = known(call, dim) + sum(min(0, each) for each in both) if any(both) else dim
+        if asked.mode != "constant" and kept <= 0 and max(both) > 0:
+            got = f"{source}, pads {list(asked.pads)}"
+            raise call.error(f"mode {asked.mode} needs an element to repeat", got=got)
     return (found,)
 
 
@@ -129,13 +131,18 @@ def _reference_pad(
     asked: PadAttributes = call.attributes
     both = pairs(asked.pads)
     kept = tuple(
-        slice(max(0, -before), extent - max(0, -after))
+        slice(max(0, -before), max(0, extent - max(0, -after)))
         for extent, (before, after) in zip(x.shape, both, strict=True)
     )
     widths = [(max(before, 0), max(after, 0)) for before, after in both]
     if asked.mode == "constant":
         value = np.array(asked.value).astype(x.dtype) if fill is None else fill.reshape(())
-        y: np.ndarray = np.pad(x[kept], widths, "constant", constant_values=value)
+        y = np.full(_padded(call, both).dims, value)
+        if x[kept].size:  # one end may remove all, and the other one add more
+            inside = zip(kept, both, strict=True)
+            y[tuple(slice(k.start + before, k.stop + before) for k, (before, _) in inside)] = x[
+                kept
+            ]
     else:
         mode: Any = asked.mode
         y = np.pad(x[kept], widths, mode)

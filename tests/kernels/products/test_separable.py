@@ -69,6 +69,18 @@ def test_one_kernel_computes_what_the_definition_says(
     assert not read & task.arrays.keys()
 
 
+def test_axes_of_extent_1_and_tables_of_places() -> None:
+    """A matrix of one row, as of a resize to one element: a table has the places that it weighs."""
+    net = Net()
+    x = net.input(2, 1, 1, 2, 3)
+    resized = net.op("Resize", x, mode="cubic", scales=(0.75, 3.0, 1.0, 0.6, 1.0))
+    _, task = tasks_of(net, resized)
+    (offered,) = offers(separable.propose, task)
+    made = offered.make()
+    assert made is not None
+    assert_as_nest(task, made)
+
+
 def test_windows_that_lie_across_are_turned_into_a_panel() -> None:
     (task,) = transformed(32, 18)
     (offered,) = offers(separable.propose, task)

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import product
 from math import prod
-from operator import getitem
+from operator import mul
 
 import numpy as np
 
@@ -67,7 +67,7 @@ from weft.loops.nodes import (
     Var,
 )
 from weft.loops.simplify import simplify_kernel
-from weft.loops.statements import rename_buffers, substitute_stmts
+from weft.loops.statements import all_exprs, rename_buffers, substitute_stmts
 from weft.loops.walk import children, dtype_of, free_vars, loads, substitute, walk, with_children
 from weft.plan.contractions import FEW_TERMS, separable
 from weft.plan.implementation import Implementation, Operand
@@ -199,8 +199,8 @@ def _generate(transform: _Transform) -> Implementation:
                 LoopKind.PARALLEL,
             )
         )
-    read = {each.buffer for node in walk(value) for each in loads(node)}
-    read -= {name for name in read if name in task.arrays}
+    # Matrices became literals; tables that say where elements lie did not.
+    read = {each.buffer for each in loads(*all_exprs(body))}
     kept = [each for each in inputs if each.name in read]
     kernel = simplify_kernel(Kernel(task.name, (*kept, task.output), body))
     operands = tuple(Operand(task.value_of(each.name)) for each in kept)
@@ -336,11 +336,13 @@ class _Piece:
         assert factors is not None
         matrix, other = factors
         # Asked for by value: layers whose matrices are equal share a kernel.
-        elements = found_of(task, matrix.buffer, np.ndarray.tolist)
+        elements = found_of(task, matrix.buffer, _elements)
+        # The definition lacks axes of extent 1, which the array may have.
+        steps = next(each.steps for each in task.inputs if each.name == matrix.buffer)
         value: Expr = Const(0.0, matrix.dtype)
         for place in product(*(range(axis.extent) for axis in node.axes)):
             inside = {**at, **{a.var: each for a, each in zip(node.axes, place, strict=True)}}
-            if factor := reduce(getitem, _place(matrix, inside), elements):
+            if factor := elements[sum(map(mul, _place(matrix, inside), steps))]:
                 each = Binary("mul", Const(factor, matrix.dtype), self.factor(other, inside))
                 value = Binary("add", value, each)
         return self.kept(key, value)
@@ -351,6 +353,11 @@ class _Piece:
         if isinstance(value, Load) and value in self.held.values():
             return value
         return self.held[value] if value in self.held else self.kept(value, value)
+
+
+def _elements(array: np.ndarray) -> list[float]:
+    """All elements, row by row."""
+    return array.ravel().tolist()
 
 
 def _place(matrix: Load, at: Mapping[str, int]) -> tuple[int, ...]:
