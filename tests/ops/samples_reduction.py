@@ -71,6 +71,7 @@ SAMPLES = [
     Sample("ReduceMax", (np.zeros((0, 2), np.int32),), ALL, expected=(-(2**31),)),
     Sample("ReduceMax", (floats(NAN, 1, 3, NAN),), ALL, expected=(3,)),
     Sample("ReduceMin", (floats(NAN, 1, 3, NAN),), ALL, expected=(1,)),
+    Sample("ReduceMin", (floats(NAN, 1),), ReduceAttributes(noop_with_empty_axes=1)),
     Sample("ReduceMean", (np.array([-3, -4], np.int32),), ALL, expected=(-3,)),
     Sample("ReduceLogSumExp", (floats(1000, 1000),), ALL, 1e-3, expected=(1000.6931472,)),
     Sample("ReduceLogSumExp", (floats(-INF, -INF),), ALL, expected=(-INF,)),

@@ -74,7 +74,7 @@ def _infer_pad(call: Call) -> tuple[TensorType, ...]:
             raise call.error("constant_value must be one element of the input's type")
     found = _padded(call, pairs(asked.pads))
     for dim, both in zip(source.shape, pairs(asked.pads), strict=True):
-        kept = known(call, dim) + sum(min(0, each) for each in both) if any(both) else dim
+        kept = known(call, dim) + sum(min(0, each) for each in both) if any(both) else 1
         if asked.mode != "constant" and kept <= 0 and max(both) > 0:
             got = f"{source}, pads {list(asked.pads)}"
             raise call.error(f"mode {asked.mode} needs an element to repeat", got=got)

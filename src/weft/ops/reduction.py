@@ -168,6 +168,8 @@ def _mean_formula(value: Expr, count: int) -> Expr:
 
 def extreme_of(x: np.ndarray, over: tuple[int, ...], largest: bool) -> np.ndarray:
     """The largest or smallest over axes that are kept; NaN is passed over."""
+    if not over:  # of one element, be it NaN
+        return x
     if x.dtype == np.bool_:
         function = np.logical_or if largest else np.logical_and
         return np.asarray(function.reduce(x, axis=over, keepdims=True))
