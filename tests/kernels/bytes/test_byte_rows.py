@@ -24,7 +24,7 @@ from weft.dtypes import DType
 from weft.kernels import nest
 from weft.kernels.bytes.vectors.row_tiles_choice import propose
 from weft.kernels.selection import usual
-from weft.loops.nodes import Instruct
+from weft.loops.nodes import Instruct, Prefetch
 from weft.loops.statements import walk_stmts
 from weft.loops.text import show
 from weft.loops.walk import reduces
@@ -110,6 +110,22 @@ def test_it_is_the_usual_choice(size: int, machine: str) -> None:
     made = convolution(64, (13, 13), size, 64)  # no windows of Winograd's
     (task,) = [each for each in tasks_of(*made, machine=machine) if reduces(each.compute.value)]
     assert usual(task).name in {each.name for each in offers(propose, task)}
+
+
+def test_tables_behind_the_sums_are_not_fetched_ahead() -> None:
+    """Which of their elements are read is known when the sums are."""
+    net, y = convolution(4, (5, 6), 3)
+    table = constant(net, 256, dtype=DType.I8, low=-128, high=127)
+    made = net, net.op("Lookup", y, table)
+    (task,) = [each for each in tasks_of(*made, machine="zen4") if reduces(each.compute.value)]
+    memory = extreme(task)
+    wanted = computed(task, nest.generate(task), memory)
+    written = [each.make() for each in offers(propose, task)]
+    assert written
+    for each in written:
+        assert each is not None
+        assert not [stmt for stmt in walk_stmts(each.kernel.body) if isinstance(stmt, Prefetch)]
+        np.testing.assert_array_equal(computed(task, each, memory), wanted)
 
 
 def test_depthwise_convolutions_are_refused() -> None:

@@ -305,7 +305,8 @@ class _Writer:
         target, known = self.task.target, self.output.arrays.keys() | {ACCUMULATOR}
         at = self.placed(row, column)
         for load in dict.fromkeys(loads(self.output.value)):
-            if load.buffer in known or not target.caches:
+            # Elements of tables lie where the sums say, which are not there yet.
+            if load.buffer in known or not target.caches or any(loads(*load.index)):
                 continue
             for start in range(0, count, target.line // load.dtype.bytes):
                 names = {**at, self.found.channel.var: plus(channel, start)}
