@@ -80,6 +80,7 @@ def calls(dtype: type) -> list[Call]:
     weights = weights_of(12, 24)
     scales = RNG.uniform(0.001, 0.01, 12).astype(np.float32)
     bias = RNG.integers(-999, 999, 12).astype(np.int32)
+    rows = RNG.integers(-9999, 9999, (16, 1)).astype(np.int32)
     none = np.array(0, np.int8)
     several = np.zeros(12, np.int8)
     gemm = [a, f(0.031), z(3), weights, scales, several, bias, f(0.2), z(5)]
@@ -102,6 +103,11 @@ def calls(dtype: type) -> list[Call]:
         Call("QGemm", gemm, (0,), {"transB": 1}, has="QLinearConv"),
         Call("QGemm", turned, (0,), {"transB": 0}, has="QLinearConv"),
         Call("QGemm", gemm[:7], (0,), {"transB": 1, "alpha": 1.0}, gives=np.float32),
+        # The bias is in steps of the sums, which alpha multiplies; it may belong to rows.
+        Call(
+            "QGemm", [*gemm[:6], 40 * bias, *gemm[7:]], (0,), {"transB": 1, "alpha": 0.5}, steps=1
+        ),
+        Call("QGemm", [*gemm[:6], rows, *gemm[7:]], (0,), {"transB": 1}, steps=1),
         Call("DequantizeLinear", [a, f(0.031), z(3)], (0,), gives=np.float32),
         Call(
             "QuantizeLinear",

@@ -13,6 +13,7 @@ from typing import Any
 from onnx import TensorProto
 
 from weft.frontends.onnx.microsoft.body import Body, Writer
+from weft.ir.types import Dim
 
 
 def _renamed(name: str) -> Writer:
@@ -80,12 +81,25 @@ def _gemm(body: Body) -> None:
     names = ("alpha", "transA", "transB")
     axis = 0 if body.given.get("transB") else 1
     weights = body.op("DequantizeLinear", *(body.taken(each) for each in (3, 4, 5)), axis=axis)
-    bias = ""
-    if body.taken(6):
-        scale = body.op("Mul", body.taken(1), body.taken(4))
-        flat = body.op("Reshape", body.taken(6), body.constant(-1))
-        bias = body.op("DequantizeLinear", flat, scale, axis=0)
+    bias = _bias_of_gemm(body, body.shape(3)[axis]) if body.taken(6) else ""
     body.result(body.op("Gemm", body.numbers(0), weights, bias, **body.chosen(*names)), 7)
+
+
+def _bias_of_gemm(body: Body, columns: Dim) -> str:
+    """The bias in float, dequantized where there is one number for each column."""
+    *rows, last = body.shape(6) or (1,)
+    if last == columns and all(row == 1 for row in rows):
+        flat = body.op("Reshape", body.taken(6), body.constant(-1))
+        return body.op("DequantizeLinear", flat, _scale_of_sums(body), axis=0)
+    numbers = body.op("Cast", body.taken(6), to=TensorProto.FLOAT)
+    return body.op("Mul", numbers, _scale_of_sums(body))
+
+
+def _scale_of_sums(body: Body) -> str:
+    """What a step of the sums and of the bias stands for; ``alpha`` belongs to both."""
+    scale = body.op("Mul", body.taken(1), body.taken(4))
+    alpha = body.given.get("alpha", 1.0)
+    return scale if alpha == 1 else body.op("Mul", scale, body.scalar(alpha))
 
 
 def _gemm_to_float(body: Body) -> None:
@@ -98,11 +112,8 @@ def _gemm_to_float(body: Body) -> None:
     sums = body.op("MatMulInteger", *factors, body.taken(2), body.taken(5))
     if body.taken(6):
         sums = body.op("Add", sums, body.taken(6))
-    scale = body.op("Mul", body.taken(1), body.taken(4))
-    if body.given.get("alpha", 1.0) != 1:
-        scale = body.op("Mul", scale, body.scalar(body.given["alpha"]))
     numbers = body.op("Cast", sums, to=TensorProto.FLOAT)
-    body.op("Mul", numbers, scale, output=body.outputs[0])
+    body.op("Mul", numbers, _scale_of_sums(body), output=body.outputs[0])
 
 
 def _conv(body: Body) -> None:
