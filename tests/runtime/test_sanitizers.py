@@ -12,9 +12,11 @@ import pytest
 
 import weft
 from tests.models import networks
+from tests.plan.nets import Net as GraphNet
 from tests.runtime.standalone import standalone
 from weft.api import Net
 from weft.codegen.emit import emit
+from weft.dtypes import DType
 from weft.plan.program import Port, Program
 from weft.runtime.compare import compare
 from weft.runtime.compiler import Compiler, compile_object, find_compiler
@@ -77,6 +79,21 @@ def test_sanitizers_see_a_short_arena(tmp_path: Path) -> None:
     run = standalone(made, "c99", tmp_path, compiler("gcc").command, SANITIZERS)
     with pytest.raises(AssertionError, match="heap-buffer-overflow"):
         run(sample(made.inputs[0]))
+
+
+def test_indices_far_outside_are_passed_over(tmp_path: Path) -> None:
+    """They are not even multiplied, which could overflow."""
+    gcc, net = compiler("gcc"), GraphNet()
+    places = net.input(4, 2, dtype=DType.I64)
+    data, updates = net.constant(5, 3), net.constant(4)
+    graph = net.graph(net.op("ScatterND", data, places, updates))
+    run = standalone(
+        Net(graph).program("generic", "network"), "c99", tmp_path, gcc.command, SANITIZERS
+    )
+    far = np.array([[2**63 - 1, 0], [-(2**63), 1], [0, 2**62], [1, 2]])
+    expected = graph.constants[data].copy()
+    expected[1, 2] = graph.constants[updates][3]
+    np.testing.assert_array_equal(run(far), expected)
 
 
 @pytest.mark.parametrize("name", networks.every())

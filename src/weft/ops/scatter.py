@@ -162,7 +162,8 @@ def _scatter_nd_body(call: Call) -> ExternBody:
     for part in range(depth):
         text += _place_text(f"in1[row * {depth} + {part}]", data[part])
         text += f"held = held && at >= 0 && at < {data[part]};\n"
-        text += f"base += at * {steps[part]};\n"
+        # What lies outside may be too large to multiply.
+        text += f"if (held)\n    base += at * {steps[part]};\n"
     update = _update_text(
         call.attributes.reduction, call.type(0).dtype, "out0[base + i]", f"in2[row * {size} + i]"
     )
