@@ -137,12 +137,11 @@ def _reference_pad(
     widths = [(max(before, 0), max(after, 0)) for before, after in both]
     if asked.mode == "constant":
         value = np.array(asked.value).astype(x.dtype) if fill is None else fill.reshape(())
-        y = np.full(_padded(call, both).dims, value)
+        y = np.full([n + sum(each) for n, each in zip(x.shape, both, strict=True)], value)
         if x[kept].size:  # one end may remove all, and the other one add more
-            inside = zip(kept, both, strict=True)
-            y[tuple(slice(k.start + before, k.stop + before) for k, (before, _) in inside)] = x[
-                kept
-            ]
+            ends = zip(kept, both, strict=True)
+            there = tuple(slice(k.start + before, k.stop + before) for k, (before, _) in ends)
+            y[there] = x[kept]
     else:
         mode: Any = asked.mode
         y = np.pad(x[kept], widths, mode)
