@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import sys
-import traceback
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
 
-from weft.cli.output import CommandState, Exit, show_error
+from weft.cli.output import CommandState, Exit, show_bug, show_error, show_usage
 from weft.errors import InternalError, UserError
 from weft.interrupts import end_interrupted
 
@@ -78,6 +78,20 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, told) for name, (_, told) in COMMANDS.items()])
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Runs the command line; of its help, too, some may not find room."""
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:
+            if not _of_output(error):
+                raise
+            sys.exit(_end_output(error, CommandState()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Notes whether errors are to be JSON, which is so before the options are read."""
+        ctx.meta[_JSON] = "--json" in args
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
         try:
@@ -94,12 +108,34 @@ class Commands(click.Group):
             ctx.exit(Exit.DONE)
         except KeyboardInterrupt:
             end_interrupted()
+        except click.UsageError as error:
+            if not ctx.meta[_JSON]:
+                raise
+            show_usage(error)
+            ctx.exit(Exit.USAGE)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except Exception:  # noqa: BLE001 (whatever else comes up here is a bug, and 1 would say else)
-            traceback.print_exc()
-            click.echo("This is a bug in Weft; please report it.", err=True)
+        except Exception as error:  # noqa: BLE001 (all else is a bug, and 1 would say else)
+            if isinstance(error, OSError) and _of_output(error):
+                ctx.exit(_end_output(error, ctx.obj))
+            show_bug(ctx.obj)
             ctx.exit(Exit.BUG)
+
+
+_JSON = "weft.json"
+
+
+def _of_output(error: OSError) -> bool:
+    """Whether it is of the standard output: of files, Weft tells it as ``UserError``."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+    return error.filename is None and error.errno in full
+
+
+def _end_output(error: OSError, state: CommandState) -> Exit:
+    """Says that the output cannot be written, and has nothing more written to it."""
+    sys.stdout = None
+    show_error(UserError("standard output must be writable", got=error.strerror or ""), state)
+    return Exit.USER
 
 
 def _version() -> str:

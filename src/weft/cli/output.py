@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+import traceback
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
@@ -183,7 +184,7 @@ def warn_failed(parts: PluginTable[Any]) -> None:
 def show_error(error: WeftError, state: CommandState) -> None:
     """Says what is wrong, and what to do about it."""
     if state.json:
-        click.echo(json.dumps({"error": _error_record(error)}, indent=2), err=True)
+        _show_record(_error_record(error))
         return
     console = progress()
     if not isinstance(error, UserError):
@@ -193,6 +194,33 @@ def show_error(error: WeftError, state: CommandState) -> None:
     for label, text in (("got", error.got), ("at", error.where), ("fix", error.fix)):
         if text:
             console.print(Text(f"  {label}: ", style="bold") + Text(clean(text)))
+
+
+def show_usage(error: click.UsageError) -> None:
+    """Says as JSON how a command is used wrongly."""
+    command = error.ctx.command_path if error.ctx else "weft"
+    _show_record(
+        {
+            "kind": "usage",
+            "rule": error.format_message(),
+            "got": "",
+            "where": command,
+            "fix": f"Try '{command} --help' for help.",
+        }
+    )
+
+
+def show_bug(state: CommandState) -> None:
+    """Says where the exception that is handled came up."""
+    if state.json:
+        _show_record({"kind": "bug", "message": traceback.format_exc()})
+        return
+    traceback.print_exc()
+    click.echo("This is a bug in Weft; please report it.", err=True)
+
+
+def _show_record(record: dict[str, str]) -> None:
+    click.echo(json.dumps({"error": record}, indent=2), err=True)
 
 
 def _error_record(error: WeftError) -> dict[str, str]:

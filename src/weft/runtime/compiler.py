@@ -46,11 +46,29 @@ class Compiler:
 
 def find_compiler() -> Compiler:
     """The compiler to use: ``$CC``, cc, gcc, clang, else zig from the ``ziglang`` wheel."""
-    wanted = shlex.split(os.environ.get("CC", ""))
+    wanted = command_words("CC", os.environ.get("CC", ""))
+    return _find(wanted, os.environ.get("PATH", ""))
+
+
+def command_words(what: str, text: str) -> tuple[str, ...]:
+    """The words of a compiler's command.
+
+    Args:
+        what: has the command, for people.
+        text: as a shell takes it.
+
+    Raises:
+        UserError: a quotation does not end.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        rule = f"{what} must be a command as a shell takes it"
+        raise UserError(rule, got=f"{text!r}: {error}") from None
     # Compilers are started in the folder of what they compile.
-    if wanted and os.sep in wanted[0]:
-        wanted[0] = os.path.abspath(wanted[0])
-    return _find(tuple(wanted), os.environ.get("PATH", ""))
+    if words and os.sep in words[0]:
+        words[0] = os.path.abspath(words[0])
+    return tuple(words)
 
 
 @lru_cache(maxsize=8)
@@ -170,10 +188,8 @@ def find_cxx(compiler: Compiler) -> Compiler:
     Raises:
         UserError: there is none.
     """
-    wanted = shlex.split(os.environ.get("CXX", ""))
-    if wanted and os.sep in wanted[0]:
-        wanted[0] = os.path.abspath(wanted[0])
-    return _find_cxx(tuple(wanted), compiler, os.environ.get("PATH", ""))
+    wanted = command_words("CXX", os.environ.get("CXX", ""))
+    return _find_cxx(wanted, compiler, os.environ.get("PATH", ""))
 
 
 @lru_cache(maxsize=8)

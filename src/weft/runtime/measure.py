@@ -13,7 +13,7 @@ from weft.codegen.emit import Files
 from weft.codegen.stack import IDLE, LINK, RED_ZONE, Stack, frames_of, rounded
 from weft.errors import UserError
 from weft.records import dataclass
-from weft.runtime.compiler import Compiler, compile_given, probe
+from weft.runtime.compiler import Compiler, command_words, compile_given, probe
 
 _X86_64, _ARM = 62, 40
 _ALLOCATED, _NO_DATA = 2, 8
@@ -52,16 +52,16 @@ def compiler_named(text: str) -> tuple[Compiler, tuple[str, ...]]:
     Raises:
         UserError: there is no such compiler.
     """
-    words = shlex.split(text)
+    words = command_words("the compiler", text)
     first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
-    found = probe(tuple(words[:first])) if first else None
+    found = probe(words[:first]) if first else None
     if found is None:
         raise UserError(
             "the compiler must be a C compiler that runs, and its flags",
             got=repr(text),
             fix="For example: arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -Os",
         )
-    return found, tuple(words[first:])
+    return found, words[first:]
 
 
 def measure(files: Files, compiler: Compiler, flags: Sequence[str]) -> BuildSizes:
