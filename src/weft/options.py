@@ -34,7 +34,7 @@ from weft.targets.target import Target
 if TYPE_CHECKING:
     from weft.kernels.encodings.known import checked_encoding
     from weft.kernels.generators import checked_libraries
-    from weft.plan.lowering import identifier
+    from weft.plan.lowering import check_name, identifier
     from weft.plan.plan import Plan
     from weft.plan.text import Constraints, PlanText
 else:
@@ -43,6 +43,7 @@ else:
     checked_encoding = later("weft.kernels.encodings.known").checked_encoding
     checked_libraries = later("weft.kernels.generators").checked_libraries
     Constraints = later("weft.plan.text").Constraints
+    check_name = later("weft.plan.lowering").check_name
     identifier = later("weft.plan.lowering").identifier
 
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -191,13 +192,8 @@ class Options:
             raise UserError("unroll must be auto, full or a number", got=repr(self.unroll))
         _check_regions(self.regions or {})
         self._check_counts()
-        if self.name and self.name != identifier(self.name):
-            raise UserError(
-                "name must be a C identifier: letters, digits and single underscores between "
-                "them, a letter first",
-                got=repr(self.name),
-                fix=f"For example: {identifier(self.name)}",
-            )
+        if self.name:
+            check_name(self.name)
 
     def _check_counts(self) -> None:
         """The batch and the number of files."""

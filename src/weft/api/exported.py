@@ -24,7 +24,7 @@ from weft.export.golden import golden as golden_run
 from weft.export.limits import said
 from weft.garbage import rare_collection
 from weft.options import Options, SingleKeywords, ToolkitKeywords, chosen
-from weft.plan.lowering import identifier
+from weft.plan.lowering import program_name
 from weft.plan.plan import Plan
 from weft.plan.program import Program
 from weft.plan.report import Report, report, spans
@@ -250,7 +250,7 @@ def export(
         UserError: it does not fit into ``ram`` or ``flash``; nothing is written then.
     """
     asked = chosen(ToolkitKeywords, options, keywords, target=target)
-    asked = replace(asked, name=asked.name or identifier(net.graph.name))
+    asked = replace(asked, name=asked.name or program_name(net.graph.name))
     if asked.plan is not None:
         asked = asked.of_plan(text_of(asked.plan))
     toolkits.check_folder(Path(folder))  # before anything takes time

@@ -19,6 +19,7 @@ from weft.export.package import MARKER, CLibrary, WeightsPlace, write_library
 from weft.export.toolkit import check_folder
 from weft.ir.graph import Graph
 from weft.options import DeployKeywords, Options, chosen
+from weft.plan.lowering import program_name
 from weft.plan.program import Program
 from weft.records import dataclass
 from weft.runtime.compiler import Compiler, find_compiler, machine_flags, unfused_flags
@@ -82,7 +83,7 @@ def deploy(
 
 def made_library(net: Compilable, options: Options, *, inside: bool, version: str) -> CLibrary:
     """The library that the options give."""
-    name = options.name or identifier(net.graph.name).lower()
+    name = options.name or program_name(identifier(net.graph.name).lower())
     net = bound(net, options.batch)
     net = net.with_graph(replace(net.graph, name=name))
     options = replace(options, name=name, threads=options.threads or 1)

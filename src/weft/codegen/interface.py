@@ -9,7 +9,7 @@ from weft.codegen.flavours import Dialect
 from weft.codegen.foreign import preparations
 from weft.codegen.fork import THREADS_TYPE
 from weft.codegen.layout import comment, integer_types, wrap_all
-from weft.codegen.naming import STORAGE, CNames
+from weft.codegen.naming import STORAGE, CNames, identifier
 from weft.codegen.stack import Stack
 from weft.codegen.state import reset_declaration, state_constants
 from weft.plan.program import Arena, Port, Program
@@ -93,12 +93,18 @@ def interface_of(
     prepared = names.fresh("prepared") if prepare else ""
     parameters = names.fresh("parameters") if prepare else ""
     threads = names.fresh("threads") if program.threads > 1 else ""
-    inputs = tuple(PortName(port, names.fresh(port.name)) for port in program.inputs)
-    outputs = tuple(PortName(port, names.fresh(port.name)) for port in program.outputs)
+    prefix = program.name.upper()
+
+    def named(port: Port) -> PortName:
+        # The header's macros have names with this prefix.
+        own = identifier(port.name).startswith(f"{prefix}_")
+        return PortName(port, names.fresh(f"value_{port.name}" if own else port.name))
+
+    inputs, outputs = tuple(map(named, program.inputs)), tuple(map(named, program.outputs))
     arrays = {} if blob is not None else {each: names.fresh(f"w_{each}") for each in weights}
     return Interface(
         f"{program.name}_run",
-        program.name.upper(),
+        prefix,
         inputs,
         outputs,
         arenas,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
@@ -40,6 +41,14 @@ MATH = frozenset(
         "significand sin sincos sinh sqrt tan tanh tgamma trunc"
     ).split()
 )
+# Macros that generated code, or a program before it includes a header, may have defined.
+_MACRO = re.compile(
+    r"WEFT_\w+|NAN|INFINITY|HUGE_VAL[FL]?|M_[A-Z0-9_]+|FP_(NAN|INFINITE|ZERO|SUBNORMAL|NORMAL)"
+    r"|(FLT|DBL|LDBL)_[A-Z0-9_]+|U?INT(\d+|MAX|PTR|_LEAST\d+|_FAST\d+)?_(MIN|MAX|C|WIDTH)"
+    r"|(SIZE|PTRDIFF|WCHAR|WINT|SIG_ATOMIC|[SU]?CHAR|U?SHRT|U?L?LONG|RAND|TMP)_(BIT|MIN|MAX)"
+    r"|EXIT_(SUCCESS|FAILURE)|SEEK_(SET|CUR|END)|(FOPEN|FILENAME)_MAX|BUFSIZ|EDOM|ERANGE|EILSEQ"
+    r"|stdin|stdout|stderr|assert|offsetof|setjmp|complex|imaginary|I|i386|mips|sparc"
+)
 STORAGE: dict[DType, str] = {**C_TYPES, **dict.fromkeys(HALVES, "uint16_t")}
 """The C type of an element in memory; bool is 0 or 1 in a byte, f16 and bf16 are their bits."""
 
@@ -51,7 +60,8 @@ def identifier(text: str) -> str:
     name = "_".join(words) or "value"
     if name[0].isdigit():
         name = f"v{name}"
-    return f"{name}_" if name in _KEYWORDS or name in MATH or name.endswith("_t") else name
+    known = name in _KEYWORDS or name in MATH or name.endswith("_t") or _MACRO.fullmatch(name)
+    return f"{name}_" if known else name
 
 
 class CNames:

@@ -239,20 +239,20 @@ def _build(library: CLibrary, folder: Path, compiler: Compiler) -> list[str]:
     """Builds both libraries in the folder of the sources, as the CMake package does."""
     facts, name, made = library.facts(), library.name, folder / "lib"
     made.mkdir()
-    flags = [*library.flags[compiler.kind], f"-I{folder / 'include'}", f"-I{folder / 'src'}"]
+    # Compilers run in the folder of what they read; of a path from the root, linkers split at
+    # commas, and the C that names the weights would end at a quote.
+    flags = [*library.flags[compiler.kind], "-I../include", "-I."]
     if facts["pool"]:
         flags += ["-pthread", *(f"-D{each}" for each in facts["renamed"])]
     if library.inside:
-        path = folder / "share" / f"{name}.weights"
-        flags.append(f'-D{facts["prefix"]}_WEIGHTS_FILE="{path}"')
+        flags.append(f'-D{facts["prefix"]}_WEIGHTS_FILE="../share/{name}.weights"')
     sources = [facts["source"], f"weft_{name}.c", *(["weft_pool.c"] if facts["pool"] else [])]
     objects = [made / f"{source}.o" for source in sources]
     for source, target in zip(sources, objects, strict=True):
         own = ["-std=gnu11"] if source == "weft_pool.c" else []
         compile_object(compiler, [*flags, *own], folder / "src" / source, target)
     shared = f"lib{name}.so.{facts['abi']}"
-    script = folder / "src" / f"{name}.map"
-    linked = [f"-Wl,-soname,{shared}", f"-Wl,--version-script={script}"]
+    linked = [f"-Wl,-soname,{shared}", f"-Wl,--version-script=../src/{name}.map"]
     linked += ["-pthread"] if facts["pool"] else []
     link_library(compiler, objects, made / shared, linked)
     (made / f"lib{name}.so").symlink_to(shared)

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
+from weft.errors import UserError
 from weft.ir.unknown import Array, digest, is_known, unshaped
 from weft.loops.nodes import Buffer, Kernel
 from weft.loops.simplify import simplify_kernel
@@ -29,6 +30,45 @@ def identifier(text: str) -> str:
     """The nearest C identifier."""
     name = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_") or "net"
     return f"n{name}" if name[0].isdigit() else name
+
+
+# Of a program's name: files are named after it, whose names systems limit to 255 characters.
+_LONGEST_NAME = 100
+# Programs that say where the network's header is would find that instead, and so would other
+# headers; a toolkit has a main.c.
+_FILES = frozenset(
+    "main assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal "
+    "stdalign stdarg stdatomic stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn "
+    "string tgmath threads time uchar wchar wctype "
+    # Not of the C standard; some of these are read by those above.
+    "alloca dirent dlfcn elf endian fcntl features fnmatch ftw getopt glob grp iconv langinfo "
+    "libgen link malloc memory paths poll pthread pwd regex sched search semaphore spawn strings "
+    "syscall syslog tar termios ulimit unistd utime values wait wordexp".split()
+)
+
+
+def program_name(text: str) -> str:
+    """The nearest C identifier after which the files of a program can be named."""
+    name = identifier(text)[:_LONGEST_NAME].rstrip("_")
+    return f"{name}_net" if name.lower() in _FILES else name
+
+
+def check_name(name: str) -> None:
+    """Refuses a name that a program cannot have.
+
+    Raises:
+        UserError: it is no C identifier, too long, or what files cannot be named after.
+    """
+    nearest = program_name(name)
+    if name == nearest:
+        return
+    rule = "be a C identifier: letters, digits and single underscores between them, a letter first"
+    if name == identifier(name):
+        rule = (
+            f"have at most {_LONGEST_NAME} characters and be neither main nor the name of a C "
+            "header, as files are named after it"
+        )
+    raise UserError(f"name must {rule}", got=repr(name), fix=f"For example: {nearest}")
 
 
 @dataclass

@@ -26,7 +26,7 @@ from weft.plan.implementation import Implementation, Operand, Outside
 from weft.plan.joined import may_join
 from weft.plan.kernel_call import KernelCall, block_by_block
 from weft.plan.lazy_weights import LazyWeights
-from weft.plan.lowering import Lowering, identifier
+from weft.plan.lowering import Lowering, program_name
 from weft.plan.make import function_name, words
 from weft.plan.memory import aligned
 from weft.plan.mirrored import alternates, mirrored
@@ -339,7 +339,7 @@ def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program
     graph, handed = plan.graph, set(plan.states.values())
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= {value: Address(Region.OUTPUT, value) for value in graph.outputs}
-    name = identifier(name or graph.name)
+    name = program_name(name or graph.name)
     steps = _Scope(plan, lowering, ports).steps()
     preparation = _preparation(lowering, name, prepared)
     return Program(
