@@ -1,5 +1,6 @@
 """Networks as one C file: compiled, run often, by threads, under sanitizers."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -304,3 +305,47 @@ def test_neon_runs_in_an_emulator(tmp_path, image):
         )
         found = np.array(re.findall(r"[-\d.e+]+(?=[ \n])", done.stdout), float)
         np.testing.assert_allclose(found, scores(net, image), rtol=0, atol=2e-5)
+
+
+def summed(folder, dtype, shape=(2, 3)):
+    """A program that adds an input to itself."""
+    sizes = ",".join(map(str, shape))
+    net = weft.trace(lambda x: weft.ops.add(x, x), f"{dtype}[{sizes}]", name="tiny")
+    flags = [*C89, "-Wconversion", *sanitizer_flags(find_compiler())]
+    return built(folder, net.single_file(flavour="c89"), *flags)
+
+
+@pytest.mark.parametrize("dtype", ["i64", "u64", "u32", "i8"])
+def test_integers_are_printed_whole(dtype, tmp_path):
+    element = np.dtype(f"{dtype[0]}{int(dtype[1:]) // 8}")
+    limits = np.iinfo(element)
+    values = [0, 7, 10, limits.max // 2, limits.min // 2, limits.min // 2 + 3]
+    (tmp_path / "x.raw").write_bytes(np.array(values, element).tobytes())
+    done = subprocess.run([summed(tmp_path, dtype), tmp_path / "x.raw"], capture_output=True)
+    assert done.stdout.decode().split()[1:] == [str(2 * each) for each in values]
+
+
+def test_bytes_become_integers_as_they_become_floats(tmp_path):
+    program = summed(tmp_path, "i8")
+    (tmp_path / "x.pgm").write_bytes(b"P5 3 2 255\n" + bytes([64, 65, 100, 128, 191, 190]))
+    found = printed(program, "-o", -128, tmp_path / "x.pgm")
+    assert list(found) == [-128, -126, -56, 0, 126, 124]
+    found = printed(program, "-s", 0.5, "-o", -64.4, tmp_path / "x.pgm")
+    assert list(found) == [-64, -64, -28, 0, 62, 62]
+    assert "must fit the input: i8" in refused(program, tmp_path / "x.pgm")
+
+
+def test_arrays_may_be_empty(tmp_path):
+    program = summed(tmp_path, "f32", (0, 4))
+    (tmp_path / "x.raw").write_bytes(b"")
+    assert printed(program, tmp_path / "x.raw").size == 0
+    (tmp_path / "x.raw").write_bytes(bytes(4))
+    assert "have 0 bytes" in refused(program, tmp_path / "x.raw")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full device")
+def test_outputs_that_cannot_be_printed_are_a_failure(tmp_path):
+    program = summed(tmp_path, "f32")
+    (tmp_path / "x.raw").write_bytes(bytes(24))
+    with open("/dev/full", "w") as full:
+        assert subprocess.run([program, tmp_path / "x.raw"], stdout=full).returncode == 1

@@ -14,6 +14,7 @@ from weft.export.boards import cmsis_core, place_facts, qemu_facts
 from weft.export.exports import EXPORTS
 from weft.export.kit import Toolkit
 from weft.export.page import cost_of, layer_facts, memory_uses, origin_facts, use_facts
+from weft.export.printing import wide_printers
 from weft.export.steps import step_facts
 from weft.ir.foreign import CXX, OBJECTS, C, Foreign, with_suffix
 from weft.ir.short_names import MOST, short_names
@@ -52,6 +53,7 @@ def facts(toolkit: Toolkit) -> dict[str, Any]:
         "held_bytes": toolkit.parameter_data.size,
         "held_at": ", ".join(map(str, toolkit.parameter_data.offsets.values())),
         "data": f"{files.name}{'_parameters' if files.interface.prepare else ''}.bin",
+        "wide_printers": wide_printers({each.port.dtype for each in files.interface.outputs}),
         "halves": any(port["dtype"] in ("f16", "bf16") for port in _ports(toolkit, outputs=True)),
         "steps": step_facts(files, toolkit.steps) if toolkit.steps else {},
         "stepped": files.stepped,

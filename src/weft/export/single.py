@@ -15,6 +15,7 @@ from weft.codegen.naming import STORAGE, comment_text
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.export.exports import rendered
+from weft.export.printing import wide_printers
 from weft.export.toolkit import Toolkit
 from weft.loops.python_arithmetic import HALVES
 from weft.plan.report import size
@@ -177,6 +178,7 @@ def _facts(toolkit: Toolkit, on_stack: bool) -> Mapping[str, Any]:
         "stack_arguments": ", ".join(stack_arguments),
         "test_arguments": ", ".join(test_arguments),
         "arenas": [{"name": each.name, "size": each.size} for each in interface.arenas],
+        "wide_printers": wide_printers({each.port.dtype for each in interface.outputs}),
         "state": bool(interface.state),
         "reset": interface.reset,
         "inputs": [_port(each) for each in interface.inputs],
@@ -192,7 +194,9 @@ def _port(each: PortName) -> Mapping[str, Any]:
         "name": each.name,
         "title": title.replace("%", "%%"),
         "ctype": STORAGE[port.dtype],
-        "count": max(1, prod(port.shape)),
+        "dtype": port.dtype.value,
+        "count": prod(port.shape),
+        "limits": None if port.dtype.is_float else port.dtype.limits,
         "bytes": port.dtype.bytes,
         "float": port.dtype in (DType.F32, DType.F64),
         "whole": port.dtype in HALVES,
