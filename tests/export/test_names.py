@@ -88,3 +88,36 @@ def test_libraries_are_built_in_folders_of_any_name(weights, tmp_path, digits):
         "libdigits.so",
         "libdigits.so.1",
     ]
+
+
+CALLER = """
+#include <stdio.h>
+#include "one.h"
+#include "two.h"
+int main(void)
+{
+    static double memory[64];
+    const float x[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+    float first[2], second[2];
+    (void)one_run(x, first, memory);
+    (void)two_run(x, second, memory);
+    printf("%g %g\\n", (double)first[0], (double)second[0]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("parts", [1, 0])
+def test_networks_share_no_names_in_one_program(parts, tmp_path):
+    sources = []
+    for value, name in enumerate(("one", "two"), 1):
+        weight = weft.constant(np.full((4, 2), value, np.float32))
+        net = weft.trace(lambda x, w=weight: weft.ops.matmul(x, w), "f32[1,4]", name=name)
+        files = net.toolkit(parts=parts).files
+        for file, text in (files.header, *files.private, *files.sources):
+            (tmp_path / file).write_text(text)
+        sources += [file for file, _ in files.sources]
+    (tmp_path / "caller.c").write_text(CALLER)
+    compiled(tmp_path, "caller.c", *sources, "-o", "caller", "-lm")
+    done = subprocess.run(["./caller"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "4 8\n"

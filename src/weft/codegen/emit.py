@@ -159,7 +159,8 @@ class _Emission:
         self._units = list(units if early is None or not split else self._sent(units, early))
         self._functions = functions = callees(self._units)
         self._tasks = tasks_of(program, functions, self._formals, names)
-        self._interface = interface_of(program, self._blob, names.taken, list(self._weights))
+        held = list(self._weights)
+        self._interface = interface_of(program, self._blob, names.taken, held, prefix)
         self._header = f"{program.name}.h"
         self._private = f"{program.name}_private.h"
 

@@ -79,9 +79,21 @@ class Interface:
 
 
 def interface_of(
-    program: Program, blob: Blob | None, functions: Collection[str], weights: Sequence[str]
+    program: Program,
+    blob: Blob | None,
+    functions: Collection[str],
+    weights: Sequence[str],
+    shared: str = "",
 ) -> Interface:
-    """Picks the public names, each unlike all others."""
+    """Picks the public names, each unlike all others.
+
+    Args:
+        program: whose names they are.
+        blob: the weights if they are no arrays in the sources.
+        functions: names of functions.
+        weights: names of the weights.
+        shared: what names begin with that several sources, and so the linker, share.
+    """
     opened = f"{program.name}_open" if preparations(program) else ""
     reset = f"{program.name}_reset" if program.states else ""
     prepare = f"{program.name}_prepare" if program.preparation else ""
@@ -101,7 +113,9 @@ def interface_of(
         return PortName(port, names.fresh(f"value_{port.name}" if own else port.name))
 
     inputs, outputs = tuple(map(named, program.inputs)), tuple(map(named, program.outputs))
-    arrays = {} if blob is not None else {each: names.fresh(f"w_{each}") for each in weights}
+    arrays = (
+        {} if blob is not None else {each: names.fresh(f"{shared}w_{each}") for each in weights}
+    )
     return Interface(
         f"{program.name}_run",
         prefix,
