@@ -1,10 +1,13 @@
 """C libraries of networks whose inputs have the names of other things."""
 
+import ctypes
+import json
 import re
 import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import weft
@@ -64,3 +67,34 @@ def test_callers_work_whatever_inputs_are_called(name, language, driver, tmp_pat
         for each in outputs:
             assert (tmp_path / each).read_bytes() == (examples / each).read_bytes(), each
             (tmp_path / each).unlink()
+
+
+def test_damaged_weights_are_refused(tmp_path):
+    draw = np.random.default_rng(0)
+
+    def made(folder):
+        weight = weft.constant(draw.standard_normal((32, 30)).astype(np.float32))
+        net = weft.trace(lambda x: ops.matmul(x, weight), "f32[5,32]", name="net")
+        net.deploy(folder)
+        return (folder / "share" / "net.weights").read_bytes()
+
+    whole = made(tmp_path / "lib")
+    library = ctypes.CDLL(str(tmp_path / "lib" / "lib" / "libnet.so"))
+    record = json.loads((tmp_path / "lib" / "library.json").read_text())
+
+    def status(content):
+        (tmp_path / "weights").write_bytes(content)
+        loaded, path = ctypes.c_void_p(), str(tmp_path / "weights").encode()
+        numbers = record["abi"], ctypes.c_ulong(record["signature"])
+        found = library.net_load_checked(path, ctypes.byref(loaded), *numbers)
+        library.net_unload(loaded)
+        return found
+
+    assert status(whole) == 0
+    assert status(made(tmp_path / "later")) == 0
+    assert status(whole[:-1]) == status(whole + b"0") == status(b"") == -13
+    for at in (0, 50, 120, 128, 1000, len(whole) - 1):
+        damaged = bytearray(whole)
+        damaged[at] ^= 16
+        assert status(damaged) == -13
+    assert status(whole[:128] + whole[136:144] + whole[128:136] + whole[144:]) == -13
