@@ -141,6 +141,9 @@ def test_images_are_read(channels, last, tmp_path):
         (b"P5 10 9 65535\n" + bytes(180), "from 1 to 255"),
         (b"P5 10 9 255\n" + bytes(89), "too early"),
         (b"P2 10 9 255\n" + b"256 " * 90, "missing or too large"),
+        (b"P5 10 9 100\n" + b"e" * 90, "missing or too large"),
+        (b"P5 10 9 255\r\n" + bytes(90), "goes on after the image"),
+        (b"P2 10 9 255\n" + b"1 " * 91, "goes on after the image"),
         (b"P2 10 9 255\n" + b"1 " * 89, "missing or too large"),
         (b"P5 999999999999999999999 9 255\n" + bytes(90), "must have 9 rows"),
         (b"P5 -10 9 255\n" + bytes(90), "must have 9 rows"),
@@ -166,6 +169,8 @@ def test_sanitizers_find_nothing(sanitized, tmp_path, image):
     found = printed(sanitized, "-n", 3, tmp_path / "image.raw")
     np.testing.assert_allclose(found, scores(network(), image), atol=2e-5)
     assert "usage" in refused(sanitized)
+    for option in ("-n", "-s", "-o", "-x"):
+        assert "usage" in refused(sanitized, option, "1x", tmp_path / "image.raw")
     assert "cannot be read" in refused(sanitized, tmp_path / "absent")
 
 
