@@ -72,3 +72,8 @@ def test_compilers_may_be_named_from_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found, flags = compiler_named("./compile -O1")
     assert (found.command, flags) == ((str(script),), ("-O1",))
+
+
+def test_what_is_no_array_is_not_taken_for_pickled_data(digits):
+    told = bad("verify", digits, "--expect", digits)
+    assert told.endswith(f"got: {digits}: its content is no array's\n")

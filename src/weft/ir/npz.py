@@ -10,6 +10,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import numpy as np
 from numpy.lib.format import write_array
 
+_STARTS = b"\x93NUMPY", b"PK"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -20,6 +21,10 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         OSError: the file cannot be read.
         ValueError: it is none of NumPy's.
     """
+    with path.open("rb") as file:
+        head = file.read(len(_STARTS[0]))
+    if head and not head.startswith(_STARTS):  # NumPy takes it for pickled data, and says so
+        raise ValueError("its content is no array's")
     try:
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
