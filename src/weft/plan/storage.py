@@ -210,6 +210,8 @@ class _Storage:
         reduce = contraction(group.compute.value)
         if reduce is None or any(node.op in SPATIAL for node in group.nodes):
             return False
+        if any(gathered(reduce.value)):  # places that data give, as of resized images
+            return False
         strides = vector_strides(reduce, group.compute, order, self.views)
         return any(
             step not in (0, 1)
