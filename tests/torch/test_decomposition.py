@@ -123,3 +123,17 @@ def test_strict_takes_what_can_be_decomposed_and_lists_the_rest():
     with pytest.raises(UserError, match="strict=True") as told:
         specialise(Between(lambda y: torch.fft.fft(y).abs()).eval(), (x,), settings=strict)
     assert "aten::_fft_r2c" in told.value.got
+
+
+def test_graphs_that_pytorch_cannot_trace_again_are_run_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def refuse(*_: object) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", refuse)
+    module, x = Between(lambda y: torch.histc(y, 8)[None]).eval(), torch.randn(9, 6)
+    runner = specialise(module, (x,), settings=Settings(measure=False))
+    assert [each.op for each in runner.fallbacks] == ["aten::histc"]
+    with torch.no_grad():
+        torch.testing.assert_close(runner.flat([x])[0], module(x), rtol=1e-4, atol=1e-5)

@@ -206,6 +206,27 @@ def _register_caches(module: torch.nn.Module) -> None:
         executorch: Any = importlib.import_module("transformers.integrations.executorch")
         # Nothing happens where they are known already.
         getattr(executorch, "register_dynamic_cache_export_support", lambda: None)()
+        kind = getattr(library, "EncoderDecoderCache", None)
+        if kind is not None and kind not in pytree.SUPPORTED_NODES:
+            _register_pair(kind, ("self_attention_cache", "cross_attention_cache"))
+
+
+def _register_pair(kind: type[Any], names: tuple[str, str]) -> None:
+    """Makes a class known to pytree that is made of two attributes."""
+
+    def flatten(pair: Any) -> tuple[list[Any], None]:
+        return [getattr(pair, name) for name in names], None
+
+    def flatten_with_keys(pair: Any) -> tuple[list[Any], None]:
+        return [(pytree.GetAttrKey(name), getattr(pair, name)) for name in names], None
+
+    pytree.register_pytree_node(
+        kind,
+        flatten,
+        lambda parts, _: kind(*parts),
+        serialized_type_name=f"{kind.__module__}.{kind.__name__}",
+        flatten_with_keys_fn=flatten_with_keys,
+    )
 
 
 def _check_states(graph: fx.Graph) -> None:
