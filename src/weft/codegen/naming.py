@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
+from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from weft.dtypes import DType
@@ -42,12 +42,18 @@ MATH = frozenset(
     ).split()
 )
 # Macros that generated code, or a program before it includes a header, may have defined.
-_MACRO = re.compile(
-    r"WEFT_\w+|NAN|INFINITY|HUGE_VAL[FL]?|M_[A-Z0-9_]+|FP_(NAN|INFINITE|ZERO|SUBNORMAL|NORMAL)"
-    r"|(FLT|DBL|LDBL)_[A-Z0-9_]+|U?INT(\d+|MAX|PTR|_LEAST\d+|_FAST\d+)?_(MIN|MAX|C|WIDTH)"
-    r"|(SIZE|PTRDIFF|WCHAR|WINT|SIG_ATOMIC|[SU]?CHAR|U?SHRT|U?L?LONG|RAND|TMP)_(BIT|MIN|MAX)"
-    r"|EXIT_(SUCCESS|FAILURE)|SEEK_(SET|CUR|END)|(FOPEN|FILENAME)_MAX|BUFSIZ|EDOM|ERANGE|EILSEQ"
-    r"|stdin|stdout|stderr|assert|offsetof|setjmp|complex|imaginary|I|i386|mips|sparc"
+_MACROS = tuple(
+    (
+        "NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL M_* FP_NAN FP_INFINITE FP_ZERO FP_SUBNORMAL "
+        "FP_NORMAL FLT_* DBL_* LDBL_* INT*_MIN INT*_MAX INT*_C INT*_WIDTH UINT*_MAX UINT*_C "
+        "UINT*_WIDTH SIZE_MAX PTRDIFF_M?? WCHAR_M?? WINT_M?? SIG_ATOMIC_M?? CHAR_BIT CHAR_M?? "
+        "SCHAR_M?? UCHAR_MAX SHRT_M?? USHRT_MAX LONG_M?? ULONG_MAX LLONG_M?? ULLONG_MAX RAND_MAX "
+        "TMP_MAX EXIT_SUCCESS EXIT_FAILURE SEEK_SET SEEK_CUR SEEK_END FOPEN_MAX FILENAME_MAX "
+        "BUFSIZ EDOM ERANGE EILSEQ I"
+    ).split()
+)
+_SMALL_MACROS = frozenset(
+    "stdin stdout stderr assert offsetof setjmp complex imaginary i386 mips sparc".split()
 )
 STORAGE: dict[DType, str] = {**C_TYPES, **dict.fromkeys(HALVES, "uint16_t")}
 """The C type of an element in memory; bool is 0 or 1 in a byte, f16 and bf16 are their bits."""
@@ -60,8 +66,14 @@ def identifier(text: str) -> str:
     name = "_".join(words) or "value"
     if name[0].isdigit():
         name = f"v{name}"
-    known = name in _KEYWORDS or name in MATH or name.endswith("_t") or _MACRO.fullmatch(name)
+    known = name in _KEYWORDS or name in MATH or name.endswith("_t") or _is_macro(name)
     return f"{name}_" if known else name
+
+
+def _is_macro(name: str) -> bool:
+    if name in _SMALL_MACROS or name.startswith("WEFT_"):
+        return True
+    return name.isupper() and any(fnmatchcase(name, each) for each in _MACROS)
 
 
 class CNames:
