@@ -131,8 +131,12 @@ def test_graphs_that_pytorch_cannot_trace_again_are_run_as_they_are(
     def refuse(*_: object) -> None:
         raise ValueError("no")
 
+    def counts(y: torch.Tensor) -> torch.Tensor:
+        # Nobody reads the places of the largest, which stay in the graph.
+        return torch.histc(y.max(-1).values, 8)[None]
+
     monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", refuse)
-    module, x = Between(lambda y: torch.histc(y, 8)[None]).eval(), torch.randn(9, 6)
+    module, x = Between(counts).eval(), torch.randn(9, 6)
     runner = specialise(module, (x,), settings=Settings(measure=False))
     assert [each.op for each in runner.fallbacks] == ["aten::histc"]
     with torch.no_grad():

@@ -258,11 +258,12 @@ def _compiled(
     captured: Captured, regions: Sequence[Region], options: Options, whole: Imported | None
 ) -> dict[Region, CompiledPart]:
     results = set(wanted(captured))
+    alive = {node for region in regions for node in region.nodes}
     parts: dict[Region, CompiledPart] = {}
     for region in regions:
         if region.compiled:
             name = f"{identifier(captured.name)}_{len(parts)}"
-            imported = whole or _imported(captured, region, results, name)
+            imported = whole or _imported(captured, region, results, alive, name)
             try:
                 parts[region] = CompiledPart(imported, options)
             except WeftError as error:
@@ -270,9 +271,11 @@ def _compiled(
     return parts
 
 
-def _imported(captured: Captured, region: Region, results: set[fx.Node], name: str) -> Imported:
-    members = set(region.nodes)
-    outputs = [node for node in region.nodes if node in results or node.users.keys() - members]
+def _imported(
+    captured: Captured, region: Region, results: set[fx.Node], alive: set[fx.Node], name: str
+) -> Imported:
+    others = alive.difference(region.nodes)
+    outputs = [node for node in region.nodes if node in results or node.users.keys() & others]
     return import_nodes(captured, region.nodes, outputs, name)
 
 

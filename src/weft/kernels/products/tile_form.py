@@ -23,8 +23,13 @@ from weft.records import dataclass
 
 MOST_DEEP = 6
 """Deep vectors at every position: more leave too few positions that share their weights."""
-MANY_GROUPS = 4
-"""Halves of a core's caches from which on these are too small for all positions."""
+TOO_MANY = {True: 2.0, False: 0.75}
+"""A core's caches from which on these are too small for all positions, with few registers or more.
+
+With more, 800x768x768, 580x768x2304 and 580x768x3072 on an Emerald Rapids, which fill 2.46 and
+1.78 MB of 2, are 1.05 to 1.07 times as fast in groups, and 400x768x3072 as fast.  With few that
+was not measured.
+"""
 GROUPED = 4
 """A group of positions takes a quarter of a core's caches: the rest is for weights and outputs.
 
@@ -172,7 +177,7 @@ def row_group(parts: Contraction, positions: int, vectors: int) -> int:
     group = max(1, held // row // positions) * positions
     blocks = parts.lane_extent / (vectors * lane_count(parts))
     weights = row * parts.lane_extent * tile.extent / group
-    several = row * tile.extent >= target.caches[-1] // 2 * MANY_GROUPS and not parts.tile_guards
+    several = row * tile.extent >= TOO_MANY[few] * target.caches[-1] and not parts.tile_guards
     weigh = FROM_MEMORY if few else 1
     pays = weigh * weights < row * tile.extent * blocks
     return group if several and blocks > 1 and pays else 0
