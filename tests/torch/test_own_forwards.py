@@ -61,10 +61,15 @@ def test_forwards_that_constructors_choose():
     agrees(module, fast, x)
 
 
-def test_a_forward_that_is_an_attribute_of_the_module_itself_runs_and_a_warning_says_so():
+@pytest.mark.parametrize("example", [(), (image(),)], ids=["later", "at once"])
+def test_a_forward_that_is_an_attribute_of_the_module_itself_runs_and_a_warning_says_so(
+    example: tuple[torch.Tensor, ...],
+):
     module = Choosing().eval()
     x = image()
-    with pytest.warns(UserWarning, match="runs its own forward: an attribute, forward or"):
-        fast = weft.optimize(module, x)
+    told = "runs its own forward: an attribute, forward or"
+    with pytest.warns(UserWarning, match=told) as warned:
+        fast = weft.optimize(module, *example)
+    assert warned[0].filename == __file__
     with torch.no_grad():
         assert torch.equal(fast(x), module(x))

@@ -239,7 +239,7 @@ def _content(library: CLibrary) -> Iterator[tuple[str, bytes]]:
 def _sums(data: bytes) -> bytes:
     """The sum of the 8-byte words of the data, and of bytes at its end, and the sum of all sums.
 
-    Every damaged bit changes the first, and words that changed places the second.
+    One damaged bit changes the first, and two words that changed places the second.
     """
     words = np.frombuffer(data, "<u8", len(data) // 8)
     rest = np.frombuffer(data, np.uint8, offset=len(words) * 8).astype("<u8")

@@ -20,14 +20,14 @@ _AXIS_CHANGING = frozenset({*VIEWS, "Transpose", "MatMul", "Gemm", "Einsum"})
 
 
 _MOST = Fraction(1, 2)
-"""Of a value's elements, what makes it an image if convolution and pooling read so many."""
+"""The share of a value's elements that convolution and pooling read, from which it is an image."""
 
 
 def images_of(graph: Graph) -> set[str]:
     """Values that convolution or pooling reads, maybe after steps that keep the axes.
 
-    What they read only a part of, such as one token of many, is an image if that is the larger
-    part.
+    A value of which they read only a part, such as one token of many, is one if that part is at
+    least half of it.
     """
     shares: dict[str, Fraction] = {}
     for node in reversed(graph.nodes):
@@ -45,7 +45,7 @@ def images_of(graph: Graph) -> set[str]:
 
 
 def _part(made: TensorType, source: TensorType) -> Fraction:
-    """How much of a value stands behind an element of another one that is made of it."""
+    """The largest share of a value's elements that another one, made of it, can stand for."""
     if not made.is_static or not source.is_static or not source.size:
         return Fraction(1)
     return min(Fraction(1), Fraction(made.size, source.size))

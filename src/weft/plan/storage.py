@@ -220,7 +220,7 @@ class _Storage:
         )
 
     def order_wished(self, group: Group) -> tuple[int, ...]:
-        """The same, whatever is gathered."""
+        """The order that ``order_for`` prefers, without regard to what would be gathered."""
         rank = len(group.type.shape)
         anchored = any(node.op in SPATIAL for node in group.nodes)
         if rank >= 3 and (anchored or group.value in self.images):

@@ -93,7 +93,7 @@ def optimize(
         max_rounding=max_rounding,
     )
     fast = optimized(module, settings)
-    if example or kwargs:
+    if fast._weft.is_called() and (example or kwargs):
         fast._weft.compile(example, dict(kwargs or {}))
     return fast
 
@@ -239,6 +239,13 @@ class Optimization:
         """What was compiled, in order; ``None`` for what could not be, or is not yet."""
         return list(self._runners.known.values())
 
+    def is_called(self) -> bool:
+        """Whether calls come here; says so where an attribute of the module runs instead."""
+        if self._calls_own():
+            self._say(f"an attribute, {' or '.join(_OWN_CALLS)}, runs instead of its class's")
+            return False
+        return True
+
     def compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Compiles the signature of these arguments, unless the module's own forward must run.
 
@@ -249,8 +256,6 @@ class Optimization:
             leaves = pytree.tree_leaves((args, kwargs))
             with GATE.running():
                 why = reason_of_call(leaves) or reason_of_module(self.module)
-                if self._calls_own():
-                    why = f"an attribute, {' or '.join(_OWN_CALLS)}, runs instead of its class's"
                 if why is not None:
                     self._say(why)
                     return
