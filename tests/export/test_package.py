@@ -93,7 +93,7 @@ def test_damaged_weights_are_refused(tmp_path):
     assert status(whole) == 0
     assert status(made(tmp_path / "later")) == 0
     assert status(whole[:-1]) == status(whole + b"0") == status(b"") == -13
-    for at in (0, 50, 120, 128, 1000, len(whole) - 1):
+    for at in (*range(128), 128, 1000, len(whole) - 1):
         damaged = bytearray(whole)
         damaged[at] ^= 16
         assert status(damaged) == -13
