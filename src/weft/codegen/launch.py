@@ -169,8 +169,8 @@ class _Kernel:
         return self._dialect.text("launch", name=name, arguments=", ".join(texts))
 
     def _base(self, address: Address) -> Base:
-        const = address.region in _CONSTANT
-        if address.region is Region.WEIGHTS:
-            pointer, shift = self.pointers[address.region, ""], self.blob.offsets[address.name]
-            return Base(pointer, "unsigned char", const, shift)
-        return Base(self.pointers[address.region, address.name], "unsigned char", const)
+        weight = address.region is Region.WEIGHTS
+        name, shift = ("", self.blob.offsets[address.name]) if weight else (address.name, 0)
+        # Values without elements lie in memory of no size, which no kernel is given or reads.
+        pointer = self.pointers.get((address.region, name), "0")
+        return Base(pointer, "unsigned char", address.region in _CONSTANT, shift)
