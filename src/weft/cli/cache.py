@@ -23,6 +23,7 @@ _KINDS = {
     ".net": "record",
     ".file": "checked file",
     ".time": "times",
+    ".memory": "memory",
 }
 # Libraries that serve all networks, by how their names begin.
 _SHARED = {

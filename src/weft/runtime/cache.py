@@ -25,7 +25,7 @@ from weft.errors import UserError
 from weft.records import dataclass
 from weft.runtime.seal import is_sealed, seal, unsealed
 
-_SUFFIXES = (".so", ".bin", ".net", ".file", ".time")
+_SUFFIXES = (".so", ".bin", ".net", ".file", ".time", ".memory")
 # Unfinished files of processes that died are removed after this.
 _ABANDONED_SECONDS = 24 * 3600
 

@@ -17,9 +17,10 @@ from weft.ir.buffers import ArrayLike
 from weft.plan.program import Port, Program, state_bytes
 from weft.runtime.cache import Cache, Damaged
 from weft.runtime.calls import call_in_c
-from weft.runtime.memory import RunMemory, SpareMemory, content
+from weft.runtime.memory import RunMemory, content
 from weft.runtime.ports import Ports, address_of, refuse_overlaps, refuse_state
 from weft.runtime.record import Built, forget, recall
+from weft.runtime.reserve import SpareMemory, fresh_memory
 from weft.runtime.threads import Threads, shared_pool
 
 if TYPE_CHECKING:
@@ -272,8 +273,9 @@ class Library:
         if self.built.arena_bytes == 0:
             arenas.addresses = (0,) * len(starts)
         else:
-            arenas.memory = memory = RunMemory(self.built.arena_bytes)
-            arenas.addresses = tuple(memory.address + start for start in starts)
+            arenas.memory = fresh_memory(self.built.arena_bytes)
+            address = arenas.memory.address
+            arenas.addresses = tuple(address + start for start in starts)
         return arenas.addresses
 
     def _failure(self, code: int, arrays: Sequence[np.ndarray]) -> UserError | InternalError:

@@ -51,34 +51,6 @@ class RunMemory:
                 self._pages.madvise(mmap.MADV_FREE)
 
 
-class SpareMemory:
-    """Memory of one size that is used again; any number of threads may ask for it.
-
-    Fresh pages are zeroed by the system, which takes as long as preparing weights does.  At most
-    one is kept, and the system may take its pages where memory is short.
-
-    Args:
-        size: bytes.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = max(1, size)
-        self._kept: list[RunMemory] = []
-
-    def take(self) -> RunMemory:
-        """Memory with any content."""
-        try:
-            return self._kept.pop()
-        except IndexError:
-            return RunMemory(self._size)
-
-    def give_back(self, memory: RunMemory) -> None:
-        """Takes memory that nobody uses any more."""
-        memory.release()
-        self._kept.append(memory)
-        del self._kept[1:]
-
-
 _known: weakref.WeakValueDictionary[Path, RunMemory] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 

@@ -24,6 +24,8 @@ KNOWN = ".file"
 """Notes that the network of a file was built, and so is sound."""
 TIMED = ".time"
 """What was measured of a network that was built."""
+MEMORY = ".memory"
+"""How much memory a network took that was built."""
 
 
 @dataclass(frozen=True)

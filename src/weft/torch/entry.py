@@ -12,6 +12,7 @@ import torch
 from weft.runtime.library import Library
 from weft.runtime.memory import RunMemory
 from weft.runtime.native import MOST_ARGUMENTS
+from weft.runtime.reserve import fresh_memory
 from weft.torch.index_bounds import Bounds
 from weft.torch.native import Entry, IndexBounds, Leaf, integers, pointers
 from weft.torch.native.openmp import openmp_team
@@ -113,7 +114,7 @@ class CallEntry:
         table.ready = 1
 
     def _arena(self) -> int:
-        self._memories.append(RunMemory(max(1, self.table.arena_bytes)))
+        self._memories.append(fresh_memory(max(1, self.table.arena_bytes)))
         return self._memories[-1].address
 
     def _leaves(self, leaves: Sequence[Any]) -> Any:

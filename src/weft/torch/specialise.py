@@ -21,12 +21,12 @@ from weft.errors import UserError, above_zero, named
 from weft.options import Options
 from weft.plan.choice import MAX_ROUNDING
 from weft.records import dataclass
-from weft.torch.aten.importer import Imported
 from weft.torch.capture import Captured, Slot
 from weft.torch.decomposition import capture_for
 from weft.torch.eager import Layout, Times, own_forward, times
 from weft.torch.execution import CompiledPart
 from weft.torch.exporting import GATE
+from weft.torch.foreseen import Foreseen
 from weft.torch.index_bounds import OutsideError
 from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
 from weft.torch.tensors import order_of, span_of
@@ -288,34 +288,50 @@ def specialise(
         UserError: PyTorch cannot export it, or ``strict`` refuses a fallback.
     """
     settings = settings or Settings()
-    captured, imported = _captured(module, args, kwargs, settings.strict)
-    return _runner(
-        module, captured, imported, settings, pytree.tree_leaves((args, dict(kwargs or {})))
-    )
+    return _Capture(module, args, dict(kwargs or {}), settings).runner()
 
 
-def _runner(
-    module: torch.nn.Module,
-    captured: Captured,
-    imported: Imported,
-    settings: Settings,
-    leaves: Sequence[Any],
-) -> Runner:
-    joined = join(captured, imported, settings.options(), strict=settings.strict)
-    runner = Runner(module, captured, joined)
-    if settings.measure:
-        runner.measure(leaves)
-    return runner
+class _Capture:
+    """The graph of a module, with PyTorch's decompositions of nodes that cannot be imported.
 
+    Raises:
+        UserError: PyTorch cannot export it, or ``strict`` refuses a fallback.
+    """
 
-def _captured(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, strict: bool
-) -> tuple[Captured, Imported]:
-    """The graph of a module, with PyTorch's decompositions of nodes that cannot be imported."""
-    captured, imported = capture_for(imported_whole, module, args, kwargs)
-    if strict and imported.refused:
-        raise strict_error(captured, imported.refused)
-    return captured, imported
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        settings: Settings,
+    ) -> None:
+        self._module, self._settings = module, settings
+        self._leaves = pytree.tree_leaves((args, kwargs))
+        self._options = settings.options()
+        self._foreseen = Foreseen(module, self._leaves, self._options)
+        self._foreseen.begin()
+        try:
+            captured, imported = capture_for(imported_whole, module, args, kwargs)
+            if settings.strict and imported.refused:
+                raise strict_error(captured, imported.refused)
+        except BaseException:
+            self._foreseen.end()
+            raise
+        self._captured, self._imported = captured, imported
+
+    def runner(self) -> Runner:
+        """Compiles it."""
+        parts: Sequence[CompiledPart] = ()
+        try:
+            strict = self._settings.strict
+            joined = join(self._captured, self._imported, self._options, strict=strict)
+            parts = joined.parts
+            runner = Runner(self._module, self._captured, joined)
+            if self._settings.measure:
+                runner.measure(self._leaves)
+            return runner
+        finally:
+            self._foreseen.end(parts)
 
 
 # --- signatures -----------------------------------------------------------------------------
@@ -373,15 +389,12 @@ class Runners:
         self.known[key] = None
         # Never in a thread: while PyTorch exports a module, nobody else can call it, because its
         # parameters are fake tensors and ``nn.Module.__call__`` is patched.
-        made = self._attempt(lambda: _captured(self.module, args, kwargs, self.settings.strict))
+        made = self._attempt(lambda: _Capture(self.module, args, kwargs, self.settings))
         if made is None:
             return
-        leaves = pytree.tree_leaves((args, kwargs))
 
         def build() -> None:
-            self.known[key] = self._attempt(
-                lambda: _runner(self.module, *made, self.settings, leaves)
-            )
+            self.known[key] = self._attempt(made.runner)
 
         if self.settings.background:
             thread = threading.Thread(target=build, daemon=True)
