@@ -83,7 +83,8 @@ class _Open:
 
 
 _OPEN = _Open()
-os.register_at_fork(after_in_child=_OPEN.forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_OPEN.forget)
 
 
 class Ahead:
