@@ -186,6 +186,14 @@ def test_inputs_of_several_sizes_are_no_batch():
     assert batch_size(net.graph(made)) == 1
 
 
+@pytest.mark.parametrize("shape", [(2, 0, 4), (0, 3, 4)])
+def test_values_without_elements_have_no_members(shape: tuple[int, ...]):
+    net = Net()
+    rows = net.op("Reshape", net.input(*shape), shape=(shape[0], shape[1] * shape[2]), allowzero=1)
+    graph = expand(net.graph(rows), OPS)
+    assert rows not in members_in(graph)
+
+
 @pytest.fixture
 def batches() -> weft.Net:
     net, made = classifier()

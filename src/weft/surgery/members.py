@@ -169,6 +169,8 @@ def placed(shape: Sequence[int], behind: int, batch: int) -> MemberPlace | None:
         batch: how many members there are.
     """
     after = prod(shape)
+    if not after:
+        return None
     for axis, dim in enumerate(shape):
         after //= dim
         if after <= behind < after * dim:
