@@ -279,6 +279,39 @@ def test_sequences_leave_no_trace() -> None:
     np.testing.assert_array_equal(run(source, x)[0], x[[0, 1, 1]])
 
 
+@pytest.mark.parametrize("trips", [3, 7])
+def test_loops_that_carry_a_sequence(trips: int) -> None:
+    body = helper.make_graph(
+        [
+            node("Gather", "x round", "row"),
+            node("Neg", "row", "turned"),
+            node("SequenceInsert", "rows turned", "more"),
+            node("Identity", "go", "on"),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("round", onnx.TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_sequence_value_info("rows", 1, None),
+        ],
+        [
+            helper.make_tensor_value_info("on", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_sequence_value_info("more", 1, None),
+        ],
+    )
+    source = model(
+        [
+            node("SequenceEmpty", "", "none"),
+            node("Loop", "trips yes none", "rows_", "loop", body=body),
+            node("ConcatFromSequence", "rows_", "y", axis=0, new_axis=1),
+        ],
+        {"x": [trips, 2]},
+        constants={"trips": trips, "yes": True},
+    )
+    x = RNG.standard_normal((trips, 2)).astype(np.float32)
+    np.testing.assert_array_equal(run(source, x)[0], -x)
+
+
 def test_nodes_in_any_order() -> None:
     source = model([node("Neg", "t", "y"), node("Relu", "x", "t")], {"x": [2]})
     assert ops_of(source) == ["Relu", "Neg"]

@@ -79,7 +79,8 @@ def loop(request: Request, importer: Importer) -> tuple[Value, ...]:
         raise request.error("the body must have an input and an output for each carried value")
     tensors = all(isinstance(value, KnownTensor | KnownValue) for value in carried)
     if trips is None or trips <= UNROLLED or not tensors or isinstance(condition, KnownValue):
-        found = _unrolled(request, importer, trips, condition, carried, short=False)
+        # A sequence is no value that a body graph could carry.
+        found = _unrolled(request, importer, trips, condition, carried, short=not tensors)
         if found is not None:
             return found
     if trips is None or not tensors:
