@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tests.frontends.models import model, node
+from tests.frontends.models import FLOAT, model, node
 from weft.errors import UserError
-from weft.frontends.onnx import import_model, importer, load
+from weft.frontends.onnx import RefusedError, import_model, importer, load
 
 I64 = onnx.TensorProto.INT64
 
@@ -289,3 +289,12 @@ def test_required_input_left_out() -> None:
         [node("LSTM", "x w -", "y", "lstm", hidden_size=2)], {"x": [1, 1, 2], "w": [1, 8, 2]}
     )
     assert refusal(source) == one("lstm (LSTM): onnx: LSTM needs its input r")
+
+
+@pytest.mark.parametrize(("shape", "attributes"), [([3], {}), ([4], {"axis": 1})])
+def test_results_are_declared_without_the_axis_to_count(shape, attributes) -> None:
+    op = "Unique" if attributes else "NonZero"
+    source = model([node(op, "x", "y", "found", **attributes)], {"x": [3, 4]})
+    source.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, shape))
+    with pytest.raises(RefusedError, match=f"{op} needs to know how many results there are"):
+        import_model(source)

@@ -179,8 +179,9 @@ def counted(request: Request, lowering: NodeLowering) -> Request:
         return request.but(count=found[0].shape[_counted_axis(request)])
     for wish in request.outputs:
         declared = request.scope.declared.get(wish)
-        if wish and declared:
-            size = declared[_counted_axis(request) if wish == request.outputs[0] else 0]
+        axis = _counted_axis(request) if wish == request.outputs[0] else 0
+        if wish and declared and -len(declared) <= axis < len(declared):
+            size = declared[axis]
             if size is not None:
                 return request.but(count=size)
     computed = next(each for each in request.inputs if isinstance(each, KnownTensor))
