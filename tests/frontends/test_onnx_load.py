@@ -264,6 +264,24 @@ def test_functions_are_inlined_with_their_attributes() -> None:
     np.testing.assert_allclose(run(source, np.array([-8, 8], np.float32))[0], [-1, 8])
 
 
+@pytest.mark.parametrize("given", [{}, {"slope": 3.0}])
+def test_attributes_of_a_call_reach_contrib_ops(given: dict[str, float]) -> None:
+    contrib = "com.microsoft"
+    inner = helper.make_function(
+        "local", "gated", ["a"], ["b"],
+        [node("QuickGelu", "a", "b", domain=contrib)],
+        [helper.make_opsetid("", 18), helper.make_opsetid(contrib, 1)], ["slope"],
+    )  # fmt: skip
+    inner.node[0].attribute.append(
+        onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    )
+    source = model([node("gated", "x", "y", domain="local", **given)], {"x": [3]})
+    source.functions.append(inner)
+    x = np.array([-1, 0.5, 2], np.float32)
+    alpha = given.get("slope", 1.702)
+    np.testing.assert_allclose(run(source, x)[0], x / (1 + np.exp(-alpha * x)), rtol=1e-6)
+
+
 def test_sequences_leave_no_trace() -> None:
     source = model(
         [

@@ -99,25 +99,19 @@ def raw_value(attribute: AttributeProto, where: str) -> Raw:
 def node_attributes(
     node: NodeProto,
     rule: Signature | None,
-    bindings: Mapping[str, AttributeProto],
     where: str,
 ) -> dict[str, Raw]:
     """The attributes that a node states or that its schema sets, by name.
 
     Args:
-        node: the node.
+        node: the node; it refers to no attribute of a function's call any more.
         rule: its schema, if ONNX has one.
-        bindings: attributes of the function call around it, for references to them.
         where: for errors.
     """
     found: dict[str, Raw] = {}
     for attribute in node.attribute:
         name = attribute.name
         check_text(name)
-        if attribute.ref_attr_name:
-            if attribute.ref_attr_name not in bindings:
-                continue
-            attribute = bindings[attribute.ref_attr_name]
         if name in found:
             raise UserError(f"onnx: attribute {name} stands twice", where=where)
         if rule is not None:

@@ -12,17 +12,28 @@ from weft.frontends.onnx.tensors import ONNX_TYPES
 from weft.ir.types import TensorType
 
 
-def bindings_of(
-    node: NodeProto, function: FunctionProto, around: Mapping[str, AttributeProto]
-) -> dict[str, AttributeProto]:
-    """The attributes of a call, defaults included, references to outer ones resolved."""
-    found = {each.name: each for each in function.attribute_proto}
-    for attribute in node.attribute:
-        if not attribute.ref_attr_name:
-            found[attribute.name] = attribute
-        elif attribute.ref_attr_name in around:
-            found[attribute.name] = around[attribute.ref_attr_name]
+def resolved(node: NodeProto, bindings: Mapping[str, AttributeProto]) -> NodeProto:
+    """The node with the values of the attributes that it takes from a call around it.
+
+    An attribute that the call does not have is left out.
+    """
+    if not any(each.ref_attr_name for each in node.attribute):
+        return node
+    found = NodeProto()
+    found.CopyFrom(node)
+    del found.attribute[:]
+    for each in node.attribute:
+        value = bindings.get(each.ref_attr_name) if each.ref_attr_name else each
+        if value is not None:
+            made = found.attribute.add()
+            made.CopyFrom(value)
+            made.name = each.name
     return found
+
+
+def bindings_of(node: NodeProto, function: FunctionProto) -> dict[str, AttributeProto]:
+    """The attributes of a call, defaults included."""
+    return {each.name: each for each in (*function.attribute_proto, *node.attribute)}
 
 
 def body_of(

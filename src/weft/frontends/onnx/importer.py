@@ -17,7 +17,7 @@ from weft.errors import UserError
 from weft.frontends.onnx.adapters import ADAPTERS, adapt
 from weft.frontends.onnx.attributes import node_attributes
 from weft.frontends.onnx.custom import custom_op, custom_signature, why_missing
-from weft.frontends.onnx.functions import bindings_of, body_of
+from weft.frontends.onnx.functions import bindings_of, body_of, resolved
 from weft.frontends.onnx.lowering import NodeLowering
 from weft.frontends.onnx.microsoft.contrib_ops import advice, function_of, is_known
 from weft.frontends.onnx.order import in_order
@@ -270,6 +270,7 @@ class Importer:
                 scope.define(name, value)
 
     def _results(self, node: NodeProto, scope: NameScope, label: str) -> tuple[Value, ...]:
+        node = resolved(node, scope.bindings)
         domain = domain_of(node.domain)
         opset = scope.opsets.get(domain)
         own = custom_op(node.op_type, domain, self.ops)
@@ -288,7 +289,7 @@ class Importer:
             return self.function(node, local, scope, label, inputs)
         assert rule is not None
         _check_counts(node, rule, self.special, where)
-        attributes = node_attributes(node, rule, scope.bindings, where)
+        attributes = node_attributes(node, rule, where)
         request = Request(
             own.name if own else node.op_type,
             rule.since,
@@ -372,7 +373,7 @@ class Importer:
             scope.frame,
             {**scope.opsets, **own},
             prefix=f"{scope.prefix}{label}/",
-            bindings=bindings_of(node, function, scope.bindings),
+            bindings=bindings_of(node, function),
             depth=scope.depth + 1,
             sources=scope.sources or (label,),
         )

@@ -34,7 +34,6 @@ class Body:
         self.given: dict[str, Any] = {
             each.name: helper.get_attribute_value(each)  # pyright: ignore[reportUnknownMemberType]
             for each in node.attribute
-            if not each.ref_attr_name
         }
         self.nodes: list[NodeProto] = []
         self._op, self._values = node.op_type, values
