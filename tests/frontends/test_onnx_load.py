@@ -372,6 +372,23 @@ def test_external_data_outside(tmp_path: Path, location: str) -> None:
     )
 
 
+def test_a_model_and_its_data_are_links_into_one_folder(tmp_path: Path) -> None:
+    blobs, folder = tmp_path / "blobs", tmp_path / "snapshot"
+    blobs.mkdir()
+    folder.mkdir()
+    external(blobs, "weights").rename(blobs / "a1")
+    (blobs / "b2").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    path = folder / "model.onnx"
+    path.symlink_to(blobs / "a1")
+    (folder / "weights").symlink_to(blobs / "b2")
+    np.testing.assert_array_equal(load(path).constants["w"], np.arange(4))
+    (tmp_path / "secret").write_bytes(bytes(16))
+    (folder / "weights").unlink()
+    (folder / "weights").symlink_to(tmp_path / "secret")
+    with pytest.raises(RefusedError, match="must lie in the folder of the model"):
+        load(path)
+
+
 def test_external_data_past_the_end(tmp_path: Path) -> None:
     (tmp_path / "weights").write_bytes(bytes(16))
     with pytest.raises(UserError, match="lies past the end of its file; got offset 4, length 16"):

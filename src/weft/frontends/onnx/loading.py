@@ -73,7 +73,16 @@ def load(
     """
     path = Path(path)
     model, large = read_model(path)
-    return import_model(model, inputs, constants, folder=path.parent, name=path.stem, large=large)
+    linked = path.resolve().parent if path.is_symlink() else None
+    return import_model(
+        model,
+        inputs,
+        constants,
+        folder=path.parent,
+        linked=linked,
+        name=path.stem,
+        large=large,
+    )
 
 
 def import_model(
@@ -82,6 +91,7 @@ def import_model(
     constants: Mapping[str, Given] | None = None,
     *,
     folder: Path | None = None,
+    linked: Path | None = None,
     name: str = "",
     ops: Mapping[str, Op] = OPS,
     large: Mapping[int, FilePiece] = NO_LARGE,
@@ -93,6 +103,7 @@ def import_model(
         inputs: shapes of graph inputs.
         constants: values of graph inputs.
         folder: where external data may lie.
+        linked: where links there may lead to.
         name: of the graph; the model's own if not given.
         ops: the op table.
         large: where the raw bytes of initializers lie that were left out of the model, by
@@ -104,7 +115,7 @@ def import_model(
     check_names(source.input, shapes, values)
     check_text(source.name, *(each.domain for each in model.opset_import))
     symbols = Symbols()
-    importer = Importer(ops, model, ExternalData(folder), symbols, SPECIAL)
+    importer = Importer(ops, model, ExternalData(folder, linked), symbols, SPECIAL)
     builder = GraphBuilder(ops, identifier(name or source.name))
     frame = Frame(builder, _value_names(model))
     scope = NameScope(frame, _opsets(model), declared=declared_shapes(source))

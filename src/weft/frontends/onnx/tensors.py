@@ -98,10 +98,13 @@ class ExternalData:
 
     Args:
         folder: where the model lies; ``None`` if it came from memory, without files.
+        linked: where the file lies that the model is a symbolic link to, if it is one: its data
+            may be links to files there, as in caches of downloads.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, linked: Path | None = None) -> None:
         self._folder = folder
+        self._linked = linked
         self._files: dict[Path, OpenFile] = {}
         # What several tensors name is in memory once.
         self._read: WeakValueDictionary[FilePiece, np.ndarray] = WeakValueDictionary()
@@ -146,7 +149,8 @@ class ExternalData:
             path = (root / location).resolve()
         except (OSError, RuntimeError) as error:
             raise _outside(location, where) from error
-        if not path.is_relative_to(root):
+        allowed = [root] if self._linked is None else [root, self._linked.resolve()]
+        if not any(path.is_relative_to(each) for each in allowed):
             raise _outside(location, where)
         return path
 
