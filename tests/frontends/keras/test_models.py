@@ -177,6 +177,34 @@ def test_masks_behind_attention(keras, tmp_path):
         agrees(keras.Model([x, y], mean_of(keras, made)), tmp_path, given)
 
 
+ATTENTIONS = {
+    "plain": lambda layers, x: layers.MultiHeadAttention(2, 3)(x, x),
+    "given": lambda layers, x: layers.MultiHeadAttention(2, 3)(
+        x, x, attention_mask=(np.arange(5) != 2)[None, :, None] & np.ones((1, 5, 5), bool)
+    ),
+    "dropout": lambda layers, x: layers.MultiHeadAttention(2, 3, dropout=0.1)(x, x),
+    "scores": lambda layers, x: layers.MultiHeadAttention(2, 3)(x, x, return_attention_scores=True),
+    "grouped": lambda layers, x: layers.GroupQueryAttention(3, 4, 2)(x, x, use_causal_mask=True),
+}
+
+
+@pytest.mark.parametrize("kind", ATTENTIONS)
+def test_queries_that_see_no_key(keras, kind, tmp_path):
+    """Keras 3 gives them the mean of all values, or zeros where it takes a softmax of its own."""
+    x, steps = masked(keras, "x")
+    model = keras.Model(x, ATTENTIONS[kind](keras.layers, steps))
+    agrees(model, tmp_path, {"x": ZEROS["x"]})
+
+
+def test_queries_that_see_no_key_in_the_function(keras, tmp_path):
+    x = keras.Input((5, 2, 3), name="x")
+    seen = keras.Input((1, 5, 5), dtype="bool", name="seen")
+    made = keras.ops.dot_product_attention(x, x, x, mask=seen)
+    given = np.tri(5, dtype=bool) & (np.arange(5) != 3)[:, None]
+    steps = ZEROS["z"].reshape(1, 5, 2, 3)
+    agrees(keras.Model([x, seen], made), tmp_path, {"x": steps, "seen": given[None, None]})
+
+
 def test_masks_behind_preprocessing(keras, tmp_path):
     model = keras.Sequential(
         [

@@ -73,6 +73,16 @@ def _pairs(
     return made
 
 
+def penalties(g: Emit, seen: Tensor, dtype: DType) -> Tensor:
+    """What Keras adds to scores of queries and keys, of which only some are seen.
+
+    A query that sees no key, as of a step that fills up, gets the mean of all values by them, where
+    a mask of booleans would give it zeros.
+    """
+    zero = g.number(0, dtype)
+    return g.where(seen, zero, -0.7 * (65500.0 if dtype is DType.F16 else 3.38953e38))
+
+
 def _attend(
     g: Emit,
     q: Tensor,
@@ -115,8 +125,10 @@ def _with_scores(
     scores = g.mul(scores, scale)
     if mask is not None:
         seen = g("Unsqueeze", mask, axes=(1,)) if mask.rank == 3 else mask
-        scores = g.where(seen, scores, -1e9)
-    weights = g("Softmax", scores, axis=-1)
+        weights = g("Softmax", g.where(seen, scores, -1e9), axis=-1)
+        weights = g.where(seen, weights, 0.0) if g.major >= 3 else weights
+    else:
+        weights = g("Softmax", scores, axis=-1)
     made = g.transpose(g("MatMul", weights, split(v, heads[1])), (0, 2, 1, 3))
     return g.reshape(made, (*made.shape[:2], made.shape[2] * made.shape[3])), weights
 
@@ -155,13 +167,17 @@ def heads_of_attention(
         _projection(g, c, _flat(g, x), part)
         for part, x in (("query", query), ("key", key), ("value", value))
     )
-    arguments = (q, k, v, (count, shared), 1 / sqrt(size), seen)
     scores: list[Tensor] = []
     if return_attention_scores:
-        made, weights = _with_scores(g, *arguments)
+        made, weights = _with_scores(g, q, k, v, (count, shared), 1 / sqrt(size), seen)
         scores = [weights]
     else:
-        made = _attend(g, *arguments)
+        # Where Keras 3 takes a softmax of its own, a query that sees no key gets zeros.
+        plain = c.number("dropout", 0.0) == 0 and query.rank == 3
+        blind = any(each is not None for each in masks) and (plain or g.major < 3)
+        if seen is not None and blind:
+            seen = penalties(g, seen, q.dtype)
+        made = _attend(g, q, k, v, (count, shared), 1 / sqrt(size), seen)
     if c.flag("use_gate"):
         gate, _ = _projection(g, c, _flat(g, query), "gate")
         made = g.mul(made, g("Sigmoid", gate))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.dtypes import DType
+from weft.frontends.keras.attention import penalties
 from weft.frontends.keras.convolution import Window, image, padded
 from weft.frontends.keras.normalization import normalized
 from weft.frontends.keras.operations import EPSILON, Operand, tensor
@@ -251,7 +252,7 @@ def dot_product_attention(
         if is_causal:
             earlier = np.tri(q.shape[2], k.shape[2], dtype=bool)
             seen = g("And", seen, g.held(earlier, "visible"))
-        added = seen
+        added = penalties(g, seen, q.dtype)
     if added is not None:
         added = g.reshape(added, (*(1,) * (4 - added.rank), *added.shape))
         added = g.expand(added, (*added.shape[:2], q.shape[2], k.shape[2]))
