@@ -12,6 +12,7 @@ import pytest
 import weft
 from tests.frontends.keras.against import compared, difference, needs_keras, random_inputs
 from tests.frontends.keras.cases import CASES, FAMILIES, Case
+from weft.errors import UserError
 from weft.frontends.keras import Session, load
 from weft.frontends.keras.session import import_keras
 from weft.ops.evaluate import evaluate
@@ -129,3 +130,32 @@ def test_stateful_layers_hand_their_states_from_run_to_run(tmp_path):
     for seed in range(3):
         steps = np.random.default_rng(seed).standard_normal((1, 4, 3)).astype(np.float32)
         assert difference(np.asarray(run(steps)), Session(model)({"x": steps})["y"]) < 1e-5
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_calls_of_a_stateful_layer_go_on_from_each_other(masked, tmp_path):
+    keras = import_keras()
+    x = keras.Input(batch_shape=(1, 4, 3), name="x")
+    layer = keras.layers.GRU(3, stateful=True, return_sequences=True, name="gru")
+    both = keras.layers.Bidirectional(
+        keras.layers.LSTM(3, stateful=True, return_sequences=True), merge_mode="sum", name="both"
+    )
+    steps = keras.layers.Masking()(x) if masked else x
+    model = randomized(keras.Model(x, both(both(layer(layer(steps))))))
+    net = weft.load(saved(model, tmp_path, ".keras"))
+    assert len(net.states) == 5
+    run, session = net.compile(), Session(model)
+    for seed in range(3):
+        given = np.random.default_rng(seed).standard_normal((1, 4, 3)).astype(np.float32)
+        given[:, 2] = 0
+        (wanted,) = [each for name, each in session({"x": given}).items() if name == "both:1"]
+        assert difference(np.asarray(run(given)), wanted) < 1e-5
+
+
+def test_calls_of_a_stateful_layer_in_no_order_are_refused(tmp_path):
+    keras = import_keras()
+    layer = keras.layers.GRU(3, stateful=True, name="gru")
+    ports = [keras.Input(batch_shape=(1, 4, 3), name=name) for name in "xy"]
+    model = keras.Model(ports, [layer(each) for each in ports])
+    with pytest.raises(UserError, match="a call of it does not depend on the one before"):
+        weft.load(saved(model, tmp_path, ".keras"))

@@ -89,6 +89,21 @@ class State:
     after: Tensor
 
 
+@dataclass(frozen=True)
+class Called:
+    """The last call of a stateful layer.
+
+    Attributes:
+        ports: names of the graph's inputs that bring the states of the first call.
+        begin: its first node.
+        end: the node behind its last one.
+    """
+
+    ports: tuple[str, ...]
+    begin: int
+    end: int
+
+
 @dataclass
 class Emit(emit.Emit):
     """Makes the nodes of one Keras layer.
@@ -99,6 +114,7 @@ class Emit(emit.Emit):
         major: the major version of Keras that wrote the model.
         masks: masks that tensors carry, by the tensors' names.
         states: what stateful layers hand on.
+        called: the last calls of stateful layers.
         compute: the element type that the layer computes in.
         call: imports a layer inside a layer, called with tensors.
     """
@@ -108,6 +124,7 @@ class Emit(emit.Emit):
     major: int = 3
     masks: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     states: list[State] = field(default_factory=list[State])
+    called: dict[tuple[Any, ...], Called] = field(default_factory=dict[tuple[Any, ...], Called])
     compute: DType = DType.F32
     call: Callable[..., Any] | None = None
     _shared: dict[tuple[Any, ...], Tensor] = field(default_factory=dict[tuple[Any, ...], Tensor])

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from weft.frontends.keras.cells import Cell, GatedCell, StackedCells, gated_cell, scan
-from weft.frontends.keras.record import Config, Emit, Inner, Made, Row, State, Tensor, layer
+from weft.frontends.keras.record import (
+    Called,
+    Config,
+    Emit,
+    Inner,
+    Made,
+    Row,
+    State,
+    Tensor,
+    layer,
+)
 from weft.frontends.keras.weights import snake_case
 from weft.ir.types import TensorType
 
@@ -29,7 +39,10 @@ def _sizes(cell: Cell) -> list[tuple[int, ...]]:
 def _initial(
     g: Emit, cell: Cell, x: Tensor, given: Any, stateful: bool, part: str
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """States before the first step, and those of the graph's inputs among them."""
+    """States before the first step, and those of the graph's inputs among them.
+
+    A stateful layer that was called before goes on from the states of that call.
+    """
     sizes = _sizes(cell)
     if given is not None:
         found = list(given) if isinstance(given, list | tuple) else [given]
@@ -37,6 +50,14 @@ def _initial(
             g.refuse(f"initial_state must be {len(sizes)} tensors")
         return found, []
     shapes = [(x.shape[0], *size) for size in sizes]
+    called = g.called.get(_key(g, part)) if stateful else None
+    if called is not None:
+        if not _follows(g, x, called):
+            g.refuse("it keeps states, and a call of it does not depend on the one before")
+        states = [each.after for each in g.states if each.before.name in called.ports]
+        if [each.shape for each in states] != shapes:
+            g.refuse("it keeps states, and calls of it have batches of several sizes")
+        return states, []
     if stateful:
         inputs = [
             g.of(g.builder.input(f"{part}.state{at}", TensorType(x.dtype, shape)))
@@ -45,6 +66,35 @@ def _initial(
         return inputs, inputs
     zero = [np.zeros(shape, x.dtype.numpy) for shape in shapes]
     return [g.held(each, f"zero{at}") for at, each in enumerate(zero)], []
+
+
+def _key(g: Emit, part: str) -> tuple[Any, str]:
+    """A layer, or the one of two directions, whatever the call."""
+    return g.place, part.removeprefix(g.name)
+
+
+def _follows(g: Emit, x: Tensor, call: Called) -> bool:
+    """Whether a value is computed from those that a call makes."""
+    nodes = g.builder.nodes
+    wanted = {x.name}
+    for node in reversed(nodes):
+        if wanted.intersection(node.outputs):
+            wanted.update(node.inputs)
+    return any(wanted.intersection(node.outputs) for node in nodes[call.begin : call.end])
+
+
+def _note_call(
+    g: Emit, part: str, begin: int, inputs: Sequence[Tensor], after: Sequence[Tensor]
+) -> None:
+    """Hands states on to the next run, and to later calls of the layer in this one."""
+    called = g.called.get(_key(g, part))
+    before = {each.before.name: each.before for each in g.states}
+    old = list(inputs) if called is None else [before[name] for name in called.ports]
+    ports = tuple(each.name for each in old)
+    if ports:
+        g.called[_key(g, part)] = Called(ports, begin, len(g.builder.nodes))
+    g.states = [each for each in g.states if each.before.name not in ports]
+    g.states += [State(port, new) for port, new in zip(old, after, strict=False)]
 
 
 def over_steps(
@@ -60,11 +110,12 @@ def over_steps(
     """Outputs of all steps in the order of the inputs, of the last step, and the states."""
     if x.rank < 3:
         g.refuse(f"its input must have at least 3 dimensions, but has {x.rank}")
-    reverse = c.flag("go_backwards")
-    before, inputs = _initial(g, cell, x, initial, c.flag("stateful"), part)
+    reverse, stateful = c.flag("go_backwards"), c.flag("stateful")
+    before, inputs = _initial(g, cell, x, initial, stateful, part)
+    begin, again = len(g.builder.nodes), stateful and _key(g, part) in g.called
     if isinstance(cell, GatedCell) and cell.is_native and mask is None:
         # Without a start of its own the op begins with 0.
-        start = before if initial is not None or inputs else []
+        start = before if initial is not None or inputs or again else []
         every, last, after = cell.native(g, x, start, reverse)
     else:
         turned = (1, 0, *range(2, x.rank))
@@ -72,7 +123,8 @@ def over_steps(
         steps = g.transpose(x, turned)
         every, last, after = scan(g, cell, steps, before, reverse=reverse, mask=kept, zero=zero)
         every = g.transpose(every, (1, 0, *range(2, every.rank)))
-    g.states += [State(old, new) for old, new in zip(inputs, after, strict=False)]
+    if stateful:
+        _note_call(g, part, begin, inputs, after)
     return every, last, after
 
 
