@@ -241,6 +241,12 @@ def test_long_loops_become_a_scan() -> None:
     np.testing.assert_array_equal(history, np.arange(3, 22, 2))
 
 
+def test_loops_without_rounds_have_histories_without_rows() -> None:
+    y, history = run(loop(0), np.float32(2))
+    assert y == 1
+    assert history.shape == (0,)
+
+
 def test_a_computed_condition_freezes_the_state() -> None:
     assert run(loop(10, stop=True), np.float32(2))[0] == 7
 

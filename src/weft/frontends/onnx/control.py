@@ -78,6 +78,10 @@ def loop(request: Request, importer: Importer) -> tuple[Value, ...]:
     if len(body.input) != len(carried) + 2 or len(body.output) < needed:
         raise request.error("the body must have an input and an output for each carried value")
     tensors = all(isinstance(value, KnownTensor | KnownValue) for value in carried)
+    if (trips == 0 or _false(condition)) and tensors and len(request.outputs) > len(carried):
+        made = _scanned_loop(request, importer, 0, known(np.array(True), "condition"), carried)
+        if made is not None:  # the body says what shape rows would have
+            return (*carried, *made[len(carried) :])
     if trips is None or trips <= UNROLLED or not tensors or isinstance(condition, KnownValue):
         # A sequence is no value that a body graph could carry.
         found = _unrolled(request, importer, trips, condition, carried, short=not tensors)
@@ -201,7 +205,7 @@ def _scanned_loop(
     if any(isinstance(value, UnknownValue) for value in found):
         return (UnknownValue(),) * len(request.outputs)
     goes_on = found[0]
-    always = _true(goes_on) and _true(condition)
+    always = not trips or (_true(goes_on) and _true(condition))
     inside = importer.within(inside, inner)
     results: list[Value] = [alive]
     if always:
@@ -226,6 +230,10 @@ def _scanned_loop(
 
 def _true(value: Value | None) -> bool:
     return isinstance(value, KnownValue) and value.fixed and bool(value.array.reshape(-1)[0])
+
+
+def _false(value: Value | None) -> bool:
+    return isinstance(value, KnownValue) and value.fixed and not value.array.reshape(-1)[0]
 
 
 # --- Scan ---------------------------------------------------------------------------------------
