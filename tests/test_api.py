@@ -23,6 +23,7 @@ import weft
 from tests.plan.nets import Net as HandMade
 from weft.errors import UserError
 from weft.export.toolkit import MARKER
+from weft.frontends.onnx import import_model
 from weft.ir.graph import Graph
 from weft.ir.types import Symbol
 from weft.runtime.choices import Choices
@@ -474,3 +475,29 @@ def test_layers_are_measured_again_only_on_request(layer, tmp_path, monkeypatch)
     first = net.tune(threads=1, seconds=0.01)
     assert net.tune(threads=1, seconds=0.01).layers == ()
     assert len(net.tune(threads=1, seconds=0.01, again=True).layers) == len(first.layers)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_reference_takes_open_sizes_from_its_inputs(batch):
+    """Where references ask for shapes: an outer product, and positions."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])
+    nodes = [
+        helper.make_node("Einsum", ["x", "x"], ["outer"], equation="bi,bj->bij"),
+        helper.make_node("ArgMax", ["x"], ["place"], axis=1, keepdims=0),
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in ("outer", "place")]
+    graph = helper.make_graph(nodes, "net", [x], outputs)
+    net = weft.Net(import_model(helper.make_model(graph, ir_version=10)))
+    given = np.random.default_rng(0).standard_normal((batch, 3)).astype(np.float32)
+    outer, place = net.reference(given)
+    np.testing.assert_allclose(outer, given[:, :, None] * given[:, None, :], rtol=1e-6)
+    np.testing.assert_array_equal(place, given.argmax(1))
+
+
+def test_the_reference_refuses_several_sizes_of_one_symbol():
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 3]) for n in "xy"]
+    add = helper.make_node("Add", ["x", "y"], ["z"])
+    graph = helper.make_graph([add], "net", ports, [onnx.ValueInfoProto(name="z")])
+    net = weft.Net(import_model(helper.make_model(graph, ir_version=10)))
+    with pytest.raises(UserError, match="N is one size in all inputs; got 2 and 4"):
+        net.reference(np.zeros((2, 3), np.float32), np.zeros((4, 3), np.float32))

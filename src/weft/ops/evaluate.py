@@ -9,6 +9,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.errors import InternalError, UserError
 from weft.ir.buffers import ArrayLike, as_array
+from weft.ir.compose import bind_symbols
 from weft.ir.graph import Graph, Node
 from weft.ir.naming import type_of
 from weft.ir.types import Symbol, TensorType
@@ -75,10 +76,24 @@ def evaluate(
     Returns:
         Arrays by value name.
     """
+    graph = _with_sizes_of(graph, inputs)
     values: dict[str, np.ndarray] = {**graph.constants, **inputs}
     for node in graph.nodes:
         values.update(evaluate_node(node, ops[node.op], graph.types, values))
     return values if keep else {name: values[name] for name in graph.outputs}
+
+
+def _with_sizes_of(graph: Graph, inputs: Mapping[str, np.ndarray]) -> Graph:
+    """The graph with its open sizes bound to those of arrays; references ask for the shapes."""
+    sizes: dict[str, int] = {}
+    for name in graph.inputs:
+        given = np.shape(inputs[name]) if name in inputs else ()
+        for dim, size in zip(graph.types[name].shape, given, strict=False):
+            if isinstance(dim, Symbol) and sizes.setdefault(dim.name, size) != size:
+                raise UserError(
+                    f"{dim.name} is one size in all inputs", got=f"{sizes[dim.name]} and {size}"
+                )
+    return bind_symbols(graph, sizes) if sizes and all(sizes.values()) else graph
 
 
 def evaluate_in_double(
