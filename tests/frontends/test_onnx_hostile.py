@@ -180,6 +180,17 @@ def test_terabytes_in_between(source: onnx.ModelProto, line: str) -> None:
     assert peak < 4 << 20
 
 
+def test_sequences_of_very_many_items() -> None:
+    source = model(
+        [node("SplitToSequence", "x", "q", "split"), node("SequenceLength", "q", "y")],
+        {"x": [1 << 28]},
+    )
+    assert refusal(source) == one(
+        "split (SplitToSequence): splittosequence: a sequence has at most 100000 items; "
+        "got 268435456"
+    )
+
+
 def test_cycle() -> None:
     source = model(
         [node("Add", "x b", "a", "one"), node("Relu", "a", "b", "two")], {"x": [2]}, ["b"]

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import GraphProto, SparseTensorProto, TensorProto
 
 from weft.frontends.onnx.control import if_, loop, scan
-from weft.frontends.onnx.importer import Importer, Special
+from weft.frontends.onnx.importer import MAX_NODES, Importer, Special
 from weft.frontends.onnx.request import Request
 from weft.frontends.onnx.tensors import array_of, dense_of
 from weft.frontends.onnx.values import (
@@ -153,10 +153,13 @@ def _split_to_sequence(request: Request, importer: Importer) -> tuple[Value, ...
         raise request.error("axis must be one of known length", got=f"{axis}")
     lengths = request.numbers(1)
     keep = request.get("keepdims", 1) or lengths is not None
+    step = max(1, int(lengths)) if lengths is not None and lengths.ndim == 0 else 1
+    count = lengths.size if lengths is not None and lengths.ndim else -(-extent // step)
+    if count > MAX_NODES:
+        raise request.error(f"a sequence has at most {MAX_NODES} items", got=str(count))
     if lengths is None:
         parts = [1] * extent
     elif lengths.ndim == 0:
-        step = max(1, int(lengths))
         parts = [min(step, extent - start) for start in range(0, extent, step)]
     else:
         parts = [int(length) for length in lengths]
