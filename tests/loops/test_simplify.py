@@ -202,6 +202,33 @@ kernel k(x: f32[8] read, y: f32[8] write) {
     )
 
 
+def test_what_nobody_reads_is_not_computed():
+    kernel = parse("""
+    kernel k(x: i8[8] read, y: i8[8] write) {
+      for i in 0..2 {
+        local sum: i32[] {
+          local once: f32[] {
+            sum[] = 0:i32
+            for j in 0..4 { sum[] = sum[] + i32(x[4 * i + j]) }
+            once[] = f32(sum[])
+            y[i] = min(max(i8(once[]), 127:i8), 127:i8)
+          }
+        }
+      }
+    }
+    """)
+    assert (
+        show(simplify_kernel(kernel))
+        == """\
+kernel k(x: i8[8] read, y: i8[8] write) {
+  for i in 0..2 {
+    y[i] = 127:i8
+  }
+}
+"""
+    )
+
+
 def test_cost_is_that_of_the_distinct_nodes():
     value = X
     for _ in range(60):

@@ -40,6 +40,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.ranges import Facts
 from weft.loops.statements import map_stmts, substitute_stmts
+from weft.loops.unread import without_unread
 from weft.loops.walk import children, dtype_of, free_vars, index, substitute, with_children
 
 _INDEX_OPS = frozenset({"add", "sub", "mul", "floordiv", "mod", "min", "max"})
@@ -53,10 +54,14 @@ def simplify(expr: Expr, facts: Facts | None = None) -> Expr:
 
 
 def simplify_kernel(kernel: Kernel) -> Kernel:
-    """Simplifies every expression, drops what never runs, unwraps loops that run once."""
+    """Simplifies every expression, drops what never runs or is never read.
+
+    Loops that run once are unwrapped.
+    """
     if kernel.simple:
         return kernel
-    return replace(kernel, body=simplify_stmts(kernel.body, Facts()), simple=True)
+    body = without_unread(simplify_stmts(kernel.body, Facts()))
+    return replace(kernel, body=body, simple=True)
 
 
 def simplify_stmts(stmts: Sequence[Stmt], facts: Facts) -> tuple[Stmt, ...]:
@@ -307,9 +312,18 @@ def _fold(expr: Expr, facts: Facts) -> Expr:
             return lhs
         case Binary(op, lhs, rhs) if op in _COMMUTING_UNITS and _is(lhs, _UNITS[op]):
             return rhs
+        case Binary("min" | "max", lhs, _) if dtype_of(lhs).is_integer:
+            return fold_constants(_at_end(expr))
         case _:
             pass
     return fold_constants(expr)
+
+
+def _at_end(expr: Binary) -> Expr:
+    """A minimum or maximum of integers; the end of their type where an operand is that."""
+    dtype = dtype_of(expr.lhs)
+    end = dtype.limits[expr.op == "max"]
+    return Const(end, dtype) if _is(expr.lhs, end) or _is(expr.rhs, end) else expr
 
 
 # x * 1 and x / 1 hold for every x; x + 0 does not for -0.0 (but x - 0 does).
