@@ -130,6 +130,28 @@ def test_integers_of_every_step_have_the_same_bits(tmp_path: Path) -> None:
     assert all("bit-equal: ok" in line for line in steps)
 
 
+def test_quantized_sums_of_floats_may_be_one_step_off(tmp_path: Path) -> None:
+    # Many of these means lie half way between two integers, where the last bit of a float decides.
+    net = weft.Net(
+        parse(
+            """graph wide(%x: i8[1,8,8,7]) -> (%y) {
+              const %s: f32[] = [0.04]
+              const %z: i8[] = [0]
+              const %q: f32[] = [0.02]
+              %f: f32[1,8,8,7] = DequantizeLinear(%x, %s, %z)
+              %r: f32[1,8,12,10] = Resize(%f) {mode="linear", scales=(1.0, 1.0, 1.5, 1.5),
+                coordinate_transformation_mode="asymmetric"}
+              %y: i8[1,8,12,10] = QuantizeLinear(%r, %q, %z)
+            }""",
+            lambda op: OPS[op].attributes,
+        )
+    )
+    made = net.export(tmp_path / "out", "cortex-m4")
+    assert [each.tolerance for each in made.golden.outputs] == [1.0]
+    done = make(tmp_path / "out", "check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.thorough
 def test_cmake_builds_and_tests(folder: Path, tmp_path: Path) -> None:
     if shutil.which("cmake") is None or find_compiler().kind == "zig":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,8 @@ from weft.export.golden import Golden, golden_runs, sample_inputs
 from weft.export.golden import golden as golden_run
 from weft.export.limits import said
 from weft.garbage import rare_collection
+from weft.ops.inexact import inexact_values
+from weft.ops.table import OPS
 from weft.options import Options, SingleKeywords, ToolkitKeywords, chosen
 from weft.plan.lowering import program_name
 from weft.plan.plan import Plan
@@ -73,7 +75,7 @@ def made_toolkit(net: Network, options: Options, *, tests: bool = True) -> toolk
     data = Golden((), ())
     if tests:
         encoded, inputs = with_encoded(net, plan), arranged_inputs(net, options.inputs)
-        data = golden(encoded, program, inputs, options.precision)
+        data = golden(encoded, program, inputs, options.precision, _inexact(net, plan))
     made = toolkits.Toolkit(
         files=files,
         report=rows,
@@ -202,8 +204,19 @@ def _own_compiler(machine: Target, figures: Report) -> Compiler | None:
         return None
 
 
+def _inexact(net: Network, plan: Plan) -> frozenset[str]:
+    """Outputs of a network that depend on how its plan adds floats."""
+    found = inexact_values(plan.graph.nodes, plan.types, OPS)
+    pairs = zip(net.graph.outputs, plan.graph.outputs, strict=True)
+    return frozenset(name for name, planned in pairs if planned in found)
+
+
 def golden(
-    net: Network, program: Program, inputs: Sequence[np.ndarray] | None, precision: str = ""
+    net: Network,
+    program: Program,
+    inputs: Sequence[np.ndarray] | None,
+    precision: str = "",
+    inexact: Container[str] = (),
 ) -> Golden:
     """What a self-test compares with: one run, or several where runs hand on state.
 
@@ -211,7 +224,11 @@ def golden(
         program: what is tested.
         inputs: of every run, without states; seeded random ones if not given.
         precision: of the program's values between layers, which decides how far it may be off.
+        inexact: outputs that depend on how floats are added.
     """
+    states = {output for _, output in net.states}
+    shown = [name for name in net.graph.outputs if name not in states]
+    places = [place for place, name in enumerate(shown) if name in inexact]
     held = {
         name: np.zeros(net.graph.types[name].dims, net.graph.types[name].dtype.numpy)
         for name, _ in net.states
@@ -226,8 +243,8 @@ def golden(
         held = {name: named.pop(output) for name, output in net.states}
         made.append(list(named.values()) if net.states else list(found))
     if net.states:
-        return golden_runs(given, made, precision)
-    return golden_run(given[0], made[0], precision)
+        return golden_runs(given, made, precision, places)
+    return golden_run(given[0], made[0], precision, places)
 
 
 def export(

@@ -20,6 +20,7 @@ from weft.export.steps import MOST_BYTES, WHOLE_BYTES, StepFigures, StepGolden, 
 from weft.export.toolkit import Toolkit
 from weft.ir.graph import Graph, Node
 from weft.ops.evaluate import evaluate, evaluate_node
+from weft.ops.inexact import inexact_values
 from weft.ops.table import OPS
 from weft.plan.instrument import value_address
 from weft.plan.plan import Plan, PlannedStep
@@ -99,6 +100,9 @@ def _golden(
 ) -> StepGolden:
     address, array = value_address(plan, value), values[value]
     every = 1 if array.nbytes <= WHOLE_BYTES else every
+    # A result of the last node may have another name.
+    names = (value, *step.nodes[-1].outputs)
+    inexact = not inexact_values(step.nodes, plan.types, OPS).isdisjoint(names)
     return StepGolden(
         number,
         " + ".join(node.op for node in step.nodes),
@@ -107,7 +111,7 @@ def _golden(
         address.offset,
         plan.types[value].dims,
         plan.views[value].strides,
-        TestVector(sampled(array, every), tolerance(array, precision)),
+        TestVector(sampled(array, every), tolerance(array, precision, inexact)),
         every,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from weft.records import dataclass
 _RELATIVE = {DType.F64: 1e-9, DType.F32: 1e-4, DType.F16: 2e-2, DType.BF16: 1e-1}
 STORED = {"bfloat16": 5e-2, "float16": 1e-2}
 """The same where values between layers are stored in less: some units in the last place, grown."""
+_QUANTIZED = (DType.I8, DType.U8, DType.I16, DType.U16)
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,24 @@ class Golden:
 
 
 def golden(
-    inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], precision: str = ""
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    precision: str = "",
+    inexact: Container[int] = (),
 ) -> Golden:
-    """Golden data with the tolerances that the outputs' types and the precision deserve."""
+    """Golden data with the tolerances that the outputs' types and the precision deserve.
+
+    Args:
+        inputs: of a run.
+        outputs: of the same run.
+        precision: of the values between layers, an option of builds.
+        inexact: places of outputs that depend on how floats are added.
+    """
     return Golden(
         tuple(TestVector(np.ascontiguousarray(each)) for each in inputs),
         tuple(
-            TestVector(np.ascontiguousarray(each), tolerance(each, precision)) for each in outputs
+            TestVector(np.ascontiguousarray(each), tolerance(each, precision, place in inexact))
+            for place, each in enumerate(outputs)
         ),
     )
 
@@ -66,25 +78,29 @@ def golden_runs(
     inputs: Sequence[Sequence[np.ndarray]],
     outputs: Sequence[Sequence[np.ndarray]],
     precision: str = "",
+    inexact: Container[int] = (),
 ) -> Golden:
     """Golden data of several runs in a row, each with its inputs and outputs."""
 
     def stacked(runs: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
         return [np.stack(arrays) for arrays in zip(*runs, strict=True)]
 
-    return replace(golden(stacked(inputs), stacked(outputs), precision), runs=len(inputs))
+    return replace(golden(stacked(inputs), stacked(outputs), precision, inexact), runs=len(inputs))
 
 
-def tolerance(output: np.ndarray, precision: str = "") -> float:
+def tolerance(output: np.ndarray, precision: str = "", inexact: bool = False) -> float:
     """How far an output may be off: nothing for integers, part of the range for floats.
+
+    Quantized numbers may be one step off where the floats that they were rounded from are inexact.
 
     Args:
         output: as it should be.
         precision: of the values between layers, an option of builds.
+        inexact: whether it depends on how floats are added (``inexact_values``).
     """
     dtype = DType.of(output.dtype)
     if not dtype.is_float:
-        return 0.0
+        return 1.0 if inexact and dtype in _QUANTIZED else 0.0
     finite = output[np.isfinite(output)].astype(np.float64)
     spread = float(finite.max() - finite.min()) if finite.size else 0.0
     largest = float(np.abs(finite).max()) if finite.size else 0.0
