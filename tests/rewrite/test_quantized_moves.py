@@ -76,6 +76,16 @@ def test_functions_are_tables(op: str) -> None:
     assert changed(TWO.replace("OP", op).replace("TO", "2,3,4"), **values(y=0.02)) == ["Lookup"]
 
 
+@pytest.mark.parametrize("rounding", ["onnx", "litert"])
+def test_tables_of_functions_whose_floats_overflow(rounding: str) -> None:
+    given = {**values(y=0.001), "xs": np.array(0.7, np.float32)}
+    graph = graph_of(TWO.replace("OP", "Exp(%xd)").replace("TO", "2,3,4"), **given)
+    done = apply(graph, "integers", {"rounding": rounding})
+    assert [node.op for node in done.nodes] == ["Lookup"]
+    (table,) = (each for each in done.constants.values() if each.size == 256)
+    assert table[-1] == 127
+
+
 @pytest.mark.parametrize(
     ("op", "to", "given", "reason"),
     [

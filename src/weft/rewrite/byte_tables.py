@@ -63,7 +63,9 @@ def _looked_up(
 ) -> Callable[[Match, GraphBuilder], str]:
     def after(match: Match, builder: GraphBuilder) -> str:
         dtype = target(match)
-        whole = np.nan_to_num(values(match).astype(np.float64) + zero_of(match, "yz"))
+        # Floats may overflow as they are divided by the scale.
+        with np.errstate(over="ignore"):
+            whole = np.nan_to_num(values(match).astype(np.float64) + zero_of(match, "yz"))
         table = np.clip(whole, *dtype.limits).astype(dtype.numpy)
         return builder.op("Lookup", match["x"], builder.constant(table, "table"))
 
