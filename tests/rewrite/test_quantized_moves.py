@@ -70,7 +70,11 @@ def test_parts_by_another_scale_are_quantized_anew(rounding: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "op", ["Sigmoid(%xd)", "Tanh(%xd)", "Gelu(%xd)", "LeakyRelu(%xd) {alpha=0.25}", "Exp(%xd)"]
+    "op",
+    [
+        *("Sigmoid(%xd)", "Tanh(%xd)", "Gelu(%xd)", "LeakyRelu(%xd) {alpha=0.25}", "Exp(%xd)"),
+        *("Sqrt(%xd)", "Log(%xd)", "Reciprocal(%xd)"),
+    ],
 )
 def test_functions_are_tables(op: str) -> None:
     assert changed(TWO.replace("OP", op).replace("TO", "2,3,4"), **values(y=0.02)) == ["Lookup"]

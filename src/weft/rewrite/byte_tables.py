@@ -65,8 +65,10 @@ def _looked_up(
         dtype = target(match)
         # Floats may overflow as they are divided by the scale.
         with np.errstate(over="ignore"):
-            whole = np.nan_to_num(values(match).astype(np.float64) + zero_of(match, "yz"))
-        table = np.clip(whole, *dtype.limits).astype(dtype.numpy)
+            whole = values(match).astype(np.float64) + zero_of(match, "yz")
+        # What is no number becomes the smallest, as in QuantizeLinear.
+        least = np.where(np.isnan(whole), -np.inf, whole)
+        table = np.clip(least, *dtype.limits).astype(dtype.numpy)
         return builder.op("Lookup", match["x"], builder.constant(table, "table"))
 
     return after
