@@ -91,6 +91,21 @@ def test_a_board_is_emulated_by_its_processor() -> None:
     assert machine_for("stm32l4r5") is MACHINES["cortex-m4"]
 
 
+def test_what_cannot_be_counted_is_refused_before_it_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    need("rv32imc")
+    built: list[object] = []
+    monkeypatch.setattr("weft.runtime.emulators.run._built", lambda *given: built.append(given))
+    net = weft.load(DIGITS)
+    with pytest.raises(UserError, match="able to count"):
+        net.toolkit("rv32imc", count=True)
+    bench = CliRunner().invoke(main, ["bench", str(DIGITS), "--target", "esp32c3"])
+    assert bench.exit_code == 1
+    assert "able to count" in bench.output
+    assert not built
+
+
 def test_targets_without_an_emulator_are_refused() -> None:
     with pytest.raises(UserError, match="must be one that is emulated") as refusal:
         machine_for("zen4")

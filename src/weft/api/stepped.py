@@ -13,7 +13,6 @@ import numpy as np
 from weft.api.encoded import rounded
 from weft.api.network import Network
 from weft.dtypes import DType
-from weft.errors import UserError
 from weft.export.golden import TestVector, tolerance
 from weft.export.records import Provenance
 from weft.export.steps import MOST_BYTES, WHOLE_BYTES, StepFigures, StepGolden, sampled
@@ -29,7 +28,7 @@ from weft.plan.report import Row
 from weft.plan.stats import stats
 from weft.plan.storage import REORDER
 from weft.plan.traffic import traffic
-from weft.runtime.emulators import emulated, machine_for
+from weft.runtime.emulators import emulated, machine_that_counts
 from weft.runtime.identity import digest_graph
 
 MOST_MACS = 100_000_000
@@ -140,19 +139,14 @@ def with_counts(toolkit: Toolkit) -> Toolkit:
     Raises:
         UserError: QEMU does not emulate the target, or cannot count there.
     """
+    machine = machine_that_counts(toolkit.target, "Leave out --count.")
     done = emulated(toolkit.files, [toolkit.golden.first_inputs], toolkit.target, steps=True)
-    if not done.steps:
-        raise UserError(
-            "QEMU must be able to count the target's instructions",
-            got=toolkit.target,
-            fix="Leave out --count.",
-        )
     counts = [sum(each.values()) for each in done.steps[0]]
     found = zip(toolkit.figures, counts, strict=False)
     return replace(
         toolkit,
         figures=tuple(replace(each, instructions=count) for each, count in found),
-        counted=f"QEMU, {' '.join(machine_for(toolkit.target).command)} -O2",
+        counted=f"QEMU, {' '.join(machine.command)} -O2",
     )
 
 

@@ -12,11 +12,10 @@ from weft.api import Net
 from weft.api.counted import counted
 from weft.cli.files import gather_inputs
 from weft.cli.output import CommandState, say, table, working, write_json
-from weft.errors import UserError
 from weft.ir.short_names import names_of
 from weft.options import Options
 from weft.runtime.compare import Difference, compare
-from weft.runtime.emulators import Emulated, emulated
+from weft.runtime.emulators import Emulated, emulated, machine_that_counts
 from weft.runtime.emulators.machines import MACHINES
 from weft.targets.boards import processor
 from weft.targets.find import target
@@ -95,15 +94,10 @@ def bench_emulated(
     Raises:
         UserError: QEMU cannot count them.
     """
+    machine_that_counts(str(options.target), "Use a Cortex-M or an aarch64 target.")
     with working(f"building, and running on an emulated {options.target}"):
         made = counted(net, tuple(inputs.values()), options)
     done = made.emulated
-    if not done.counts:
-        raise UserError(
-            "QEMU must be able to count the target's instructions",
-            got=str(options.target),
-            fix="Use a Cortex-M or an aarch64 target.",
-        )
     counts, whole = done.counts[0], done.instructions[0]
     if state.json:
         steps = [asdict(each) for each in made.steps]

@@ -143,3 +143,20 @@ def machine_for(name: str) -> Machine:
     if machine.missing():
         raise UserError("an emulated target needs its compiler and emulator", got=machine.missing())
     return machine
+
+
+def machine_that_counts(name: str, fix: str) -> Machine:
+    """The emulated machine of a target whose instructions QEMU counts.
+
+    Args:
+        name: the target.
+        fix: what to do otherwise.
+
+    Raises:
+        UserError: as ``machine_for``, or QEMU cannot count there.
+    """
+    machine = machine_for(name)
+    if not machine.counted:
+        rule = "QEMU must be able to count the target's instructions"
+        raise UserError(rule, got=name, fix=fix)
+    return machine
