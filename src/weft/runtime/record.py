@@ -26,6 +26,7 @@ TIMED = ".time"
 """What was measured of a network that was built."""
 MEMORY = ".memory"
 """How much memory a network took that was built."""
+_TOLD = (BUILT, KNOWN, TIMED, MEMORY)
 
 
 @dataclass(frozen=True)
@@ -177,11 +178,11 @@ def made_for(cache: Cache) -> dict[str, list[MadeFor]]:
     """What entries of the cache were made for, by file names; several networks may share one."""
     found: dict[str, list[MadeFor]] = {}
     for entry in cache.entries():
-        content = unsealed(entry.path) if entry.path.suffix in (BUILT, KNOWN, TIMED) else None
+        content = unsealed(entry.path) if entry.path.suffix in _TOLD else None
         if content is None:
             continue
         data = json.loads(bytes(content))
-        one = MadeFor(**data.get("made_for", {"model": data["name"]}))
+        one = MadeFor(**(data.get("made_for") or {"model": data["name"]}))
         for name in (entry.path.name, data.get("library"), data.get("weights")):
             if name and one not in found.setdefault(name, []):
                 found[name].append(one)
