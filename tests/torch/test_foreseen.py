@@ -69,7 +69,9 @@ def test_senseless_records_are_written_again(asked: list[list[int]]) -> None:
     weft.optimize(module(), X, measure=False)
     (name,) = records()
     known = read_record(Cache(), name)
-    senseless: list[Any] = [{"bytes": sizes} for sizes in ([1 << 50], [-1], ["much"], 7)]
+    senseless: list[Any] = [
+        {"bytes": sizes} for sizes in ([1 << 50], [1 - (1 << 50), 1 << 50], [-1], ["much"], 7)
+    ]
     for record in (*senseless, {}, [], None):
         write_record(Cache(), name, record)
         weft.optimize(module(), X, measure=False)

@@ -53,7 +53,7 @@ class _Asked:
         for done, start in enumerate(starts):
             with self._lock:
                 if self._taken:
-                    return self._ask(starts[: done - 1 : -1] if done else starts[::-1])
+                    return self._ask(starts[done:][::-1])
                 ctypes.memset(self.memory.address + start, 0, self._size(start))
         return None
 

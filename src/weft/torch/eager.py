@@ -166,13 +166,14 @@ def _name(
 ) -> str:
     """The record of the times: all but the elements of weights and arguments decides them."""
     kind = type(module)
-    about = [kind.__module__, kind.__qualname__, str(captured.graph), *code, *map(_lies, leaves)]
-    about += [slot.name + _lies(slot.value) for slot in captured.weights]
+    about = [kind.__module__, kind.__qualname__, str(captured.graph), *code, *map(lies, leaves)]
+    about += [slot.name + lies(slot.value) for slot in captured.weights]
     about += [torch.__config__.show(), torch.__config__.parallel_info()]
     return digest(["eager", *about, digest_self(), processor()]) + TIMED
 
 
-def _lies(leaf: Any) -> str:
+def lies(leaf: Any) -> str:
+    """How a tensor lies in memory; what another argument is."""
     if not isinstance(leaf, torch.Tensor):
         return repr(leaf)
     strides = leaf.stride() if leaf.layout == torch.strided else ""

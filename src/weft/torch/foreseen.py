@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +15,7 @@ from weft.runtime.cache import Cache, digest
 from weft.runtime.identity import digest_self
 from weft.runtime.record import MEMORY, MadeFor, read_record, write_record
 from weft.runtime.reserve import LEAST, Ahead
+from weft.torch.eager import lies
 from weft.torch.execution import CompiledPart
 
 _MOST = 16
@@ -38,8 +40,8 @@ class Foreseen:
         weights = [*module.named_parameters(), *module.named_buffers()]
         self._bytes = sum(each.nbytes for _, each in weights)
         self._ahead: Ahead | None = None
-        about = [f"{name} {_lies(each)}" for name, each in weights]
-        about += [*map(_lies, leaves), str(options), kind.__module__, kind.__qualname__]
+        about = [f"{name} {lies(each)}" for name, each in weights]
+        about += [*map(lies, leaves), str(options), kind.__module__, kind.__qualname__]
         self._worth = self._bytes >= LEAST
         self._name = digest(["foreseen", *about, digest_self()]) + MEMORY if self._worth else ""
         self._known: list[int] = []
@@ -47,10 +49,12 @@ class Foreseen:
     def begin(self) -> None:
         """Asks for the memory."""
         match read_record(Cache(), self._name) if self._worth else None:
-            case {"bytes": [*known]} if all(isinstance(each, int) for each in known):
+            case {"bytes": [*known]} if all(isinstance(each, int) and each > 0 for each in known):
                 self._known = known
         if 0 < sum(self._known) <= _MOST * self._bytes:
-            self._ahead = Ahead(self._known)
+            # Where there is not so much, compiled code will tell, if it needs it.
+            with suppress(OSError):
+                self._ahead = Ahead(self._known)
 
     def end(self, parts: Sequence[CompiledPart] = ()) -> None:
         """Gives back what was not taken, and notes for the next time what was needed.
@@ -70,9 +74,3 @@ def _needed(part: CompiledPart) -> list[int]:
     built = part.compiled.library.built
     first = built.preparing
     return [*([first.bytes, first.arena_bytes] if first else []), built.arena_bytes]
-
-
-def _lies(leaf: Any) -> str:
-    if isinstance(leaf, torch.Tensor):
-        return f"{leaf.dtype} {tuple(leaf.shape)}"
-    return type(leaf).__name__
