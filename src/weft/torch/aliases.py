@@ -148,3 +148,30 @@ def _is_plain(
         if stale and any(order[user] > order[node] for user in other.users):
             return False
     return True
+
+
+# --- views or copies ----------------------------------------------------------------------------
+
+_VIEWS_OR_COPIES = frozenset("reshape reshape_as flatten ravel contiguous to type_as".split())
+"""Ops that give views of their arguments if strides allow it, else copies."""
+
+
+def may_be_copies(graph: fx.Graph, known: Collection[fx.Node] = ()) -> bool:
+    """Whether something is written when there is a view or a copy of it, as strides decide.
+
+    Ops may give other strides where they run without elements.
+
+    Args:
+        graph: the graph.
+        known: nodes that are evaluated once and for all; their own writes do not count.
+    """
+    lies_in = storages(graph)
+    later: set[int] = set()
+    for node in reversed(graph.nodes):
+        name = node.target.__name__.split(".")[0] if node.op == "call_function" else ""
+        near = (node, *node.all_input_nodes) if name in _VIEWS_OR_COPIES else ()
+        if any(lies_in[each] & later for each in near):
+            return True
+        if node not in known:
+            later.update(number for each in writes(node) for number in lies_in[each])
+    return False

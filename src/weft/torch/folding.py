@@ -30,12 +30,10 @@ _CONTEXTS = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 _DROPOUTS = tuple(f"aten::{kind}dropout" for kind in ("", "feature_", "alpha_", "feature_alpha_"))
 
 
-def simplify(exported: Any) -> None:
-    """Takes out of a graph what computes nothing.
+def simplify_exported(exported: Any) -> None:
+    """Takes out of a program what computes nothing.
 
-    These are calls of the bodies of ``with torch.no_grad():`` and the like, which are inlined,
-    checks, and dropout that returns its input: its fake tensor has memory of its own, the real
-    one has not, and writes must reach the input.
+    Calls of the bodies of ``with torch.no_grad():`` and the like are inlined besides.
 
     Raises:
         UserError: a body runs under autocast.
@@ -44,6 +42,16 @@ def simplify(exported: Any) -> None:
     while called := [node for node in graph.nodes if _name(node) in _CONTEXTS]:
         for node in called:
             _inline(exported.graph_module, node, _CONTEXTS[_name(node)])
+    simplify(graph)
+    exported.graph_module.recompile()
+
+
+def simplify(graph: fx.Graph) -> None:
+    """Takes out of a graph what computes nothing.
+
+    These are checks, and dropout that returns its input: its fake tensor has memory of its own,
+    the real one has not, and writes must reach the input.
+    """
     for node in list(graph.nodes):
         name = _name(node)
         if node.target in _CHECKS:
@@ -53,7 +61,6 @@ def simplify(exported: Any) -> None:
             if not (rate and training):
                 node.replace_all_uses_with(source)
                 graph.erase_node(node)
-    exported.graph_module.recompile()
 
 
 def _name(node: fx.Node) -> str:

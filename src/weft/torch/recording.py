@@ -1,0 +1,654 @@
+# pyright: basic
+"""Records the ATen ops of a forward as it runs with tensors that have no elements.
+
+``torch.export`` takes seconds for large modules: for every op it dispatches fake tensors many
+times, makes proxies and formats a traceback.  Most modules need nothing of that.  Here the ops
+reach a mode before they are decomposed, where the export takes them as well, and run with tensors
+of the device ``meta``.  The graph is the export's, node by node.
+
+Whatever is not plain is left to ``torch.export``: modules that are being trained or assign
+attributes, values that decide what runs, autocast, layouts other than contiguous, control flow
+operators, and ops without shape inference.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import field
+from threading import get_ident
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from weft.records import dataclass
+
+aten = torch.ops.aten
+
+_CONSTANTS = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.memory_format)
+"""Types of arguments that are no tensors, as the export takes them."""
+_TRAINING = {
+    "batch_norm": 5,
+    "native_batch_norm": 5,
+    "cudnn_batch_norm": 5,
+    "instance_norm": 5,
+    "_native_batch_norm_legit": 5,
+    "_batch_norm_with_update": 5,
+}
+"""Ops that write statistics without a word in their schema, and which argument makes them."""
+
+
+_STATISTICS = 3
+"""The first of them, among their arguments."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placeholder:
+    """What a placeholder of a recorded graph stands for.
+
+    Attributes:
+        node: the placeholder.
+        kind: ``parameter``, ``buffer``, ``constant`` or ``input``.
+        name: of a weight, its path in the module; else the placeholder's.
+        value: a weight's tensor, or what the example gives.
+    """
+
+    node: fx.Node
+    kind: Any
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A graph of ATen ops.
+
+    Attributes:
+        graph: call_function nodes with ``meta["val"]``, and an output.
+        placeholders: in order; weights come first.
+        in_spec: how the arguments ``((args), {kwargs})`` are nested.
+        out_spec: how what the caller gets is nested.
+    """
+
+    graph: fx.Graph
+    placeholders: tuple[Placeholder, ...]
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec
+
+
+def record(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Recorded | None:
+    """Records a module, if it is plain enough.
+
+    Args:
+        module: whose forward runs once, with tensors without elements; nothing of it changes.
+        args: positional arguments; tensors decide shapes, everything else is a constant.
+        kwargs: arguments by name.
+
+    Returns:
+        ``None`` where ``torch.export`` has to take it.
+    """
+    leaves, in_spec = pytree.tree_flatten((args, dict(kwargs)))
+    if not leaves or not _is_plain(module, leaves):
+        return None
+    try:
+        recording = _Recording(module)
+        recording.place_inputs(args, kwargs, leaves)
+        given, named = pytree.tree_unflatten(recording.given, in_spec)
+        with _unchanged(module), recording.running():
+            made, out_spec = pytree.tree_flatten(module(*given, **named))
+        recording.finish(made)
+    except Exception:  # noqa: BLE001 (the export tells what is wrong with the module)
+        return None
+    return Recorded(recording.graph, tuple(recording.placeholders), in_spec, out_spec)
+
+
+class _LeftError(Exception):
+    """Something that is left to ``torch.export``."""
+
+
+def _is_plain(module: torch.nn.Module, leaves: list[Any]) -> bool:
+    if torch.is_autocast_enabled("cpu") or isinstance(module, fx.GraphModule):
+        return False
+    for each in module.modules():
+        if each.training or isinstance(each, torch.jit.ScriptModule):
+            return False
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if not all(isinstance(leaf, (torch.Tensor, *_CONSTANTS)) for leaf in leaves):
+        return False
+    if not all(each.is_contiguous() for each in tensors):
+        return False
+    weights = [*module.parameters(), *module.buffers()]
+    # What convolutions give lies as their weights do.
+    if not all(each.dim() < 4 or each.is_contiguous() for each in weights):
+        return False
+    return all(map(_is_ordinary, (*tensors, *weights)))
+
+
+def _is_ordinary(tensor: torch.Tensor) -> bool:
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+        and tensor.device.type == "cpu"
+        and tensor.layout == torch.strided
+        and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+    )
+
+
+# --- tensors ------------------------------------------------------------------------------------
+
+
+class _Traced(torch.Tensor):
+    """A tensor without elements whose ops are recorded.
+
+    Attributes:
+        element: of the device ``meta``, of the same type; views share memory as real ones do.
+        node: what made it, or wrote it last.
+    """
+
+    element: torch.Tensor
+    node: fx.Node
+    recording: _Recording
+
+    __torch_function__: Any = torch._C._disabled_torch_function_impl
+
+    @property
+    def data(self) -> Any:
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._leave("its data are replaced")
+
+    def data_ptr(self) -> int:
+        return self._leave("its address is asked for")
+
+    def untyped_storage(self) -> Any:
+        return self._leave("its memory is asked for")
+
+    def _leave(self, why: str) -> Any:
+        self.recording.left = True
+        raise _LeftError(why)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise _LeftError(f"{func} does not reach the recording")
+
+
+def _traced(
+    element: torch.Tensor, node: fx.Node, recording: _Recording, *, requires_grad: bool = False
+) -> _Traced:
+    if element.layout != torch.strided:
+        raise _LeftError(f"{node.name} gives a tensor that is {element.layout}")
+    make: Any = torch.Tensor._make_wrapper_subclass
+    tensor: _Traced = make(
+        _Traced,
+        element.size(),
+        strides=element.stride(),
+        storage_offset=element.storage_offset(),
+        dtype=element.dtype,
+        layout=element.layout,
+        device="cpu",
+        requires_grad=requires_grad,
+    )
+    tensor.element, tensor.node, tensor.recording = element, node, recording
+    return tensor
+
+
+# --- the mode -----------------------------------------------------------------------------------
+
+
+class _Mode(ProxyTorchDispatchMode):
+    """Gives ops to a recording, before they are decomposed.
+
+    PyTorch takes only its own kinds of modes there, so this is one of them.
+    """
+
+    def __init__(self, recording: _Recording) -> None:
+        # That of the base class would import Inductor.
+        TorchDispatchMode.__init__(self, torch._C.DispatchKey.PreDispatch)
+        self._mode_key: Any = torch._C._TorchDispatchModeKey.PROXY
+        self.enter_stack = []
+        self.pre_dispatch = True
+        self.recording = recording
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.prim.device.default:
+            return torch.device("cpu")
+        try:
+            return self.recording.op(func, args, kwargs or {})
+        except BaseException:
+            # The module might catch it.
+            self.recording.left = True
+            raise
+
+
+@dataclass(eq=False)
+class _Recording:
+    """A graph that is being recorded.
+
+    Attributes:
+        module: what runs.
+        graph: of the nodes so far.
+        placeholders: of the graph, in order.
+        given: the leaves of the arguments, with recorded tensors.
+        left: whether something came that is left to ``torch.export``.
+    """
+
+    module: torch.nn.Module
+    graph: fx.Graph = field(default_factory=fx.Graph)
+    placeholders: list[Placeholder] = field(default_factory=list)
+    given: list[Any] = field(default_factory=list)
+    left: bool = False
+
+    def __post_init__(self) -> None:
+        self._known: dict[int, _Traced] = {}
+        self._kept: list[Any] = []
+        self._modules: dict[int, list[str]] = {}
+        self._paths: list[str] = []
+        self._lifted = 0
+        self._weights: list[tuple[dict[str, Any], str, Any]] = []
+        modules = dict(self.module.named_modules(remove_duplicate=False))
+        for path, each in modules.items():
+            self._modules.setdefault(id(each), []).append(path)
+        for kind, prefix, table in (
+            ("parameter", "p_", "_parameters"),
+            ("buffer", "b_", "_buffers"),
+        ):
+            for path, each in modules.items():
+                space = vars(each)[table]
+                for name, value in space.items():
+                    if value is not None:
+                        full = f"{path}.{name}".lstrip(".")
+                        self._place(kind, full, prefix + _identifier(full), value)
+                        self._weights.append((space, name, value))
+
+    # --- placeholders -------------------------------------------------------------------------
+
+    def _place(self, kind: str, name: str, called: str, value: torch.Tensor) -> _Traced:
+        if id(value) in self._known:
+            element = self._known[id(value)].element
+        else:
+            element = torch.empty_strided(
+                value.size(), value.stride(), dtype=value.dtype, device="meta"
+            )
+        node = self._placeholder(called, element)
+        traced = _traced(element, node, self, requires_grad=value.requires_grad)
+        # What asks for parameters must find them.
+        vars(traced)["_is_param"] = isinstance(value, torch.nn.Parameter)
+        self.placeholders.append(Placeholder(node, kind, name, value))
+        self._known[id(value)] = traced
+        # As long as its number is known.
+        self._kept.append(value)
+        return traced
+
+    def _placeholder(self, called: str, value: Any) -> fx.Node:
+        node = self.graph.create_node("placeholder", called, name=called)
+        if hasattr(builtins, called):
+            # The graph would keep such names to Python; nodes of ops have none of them.
+            node.name = called
+        node.meta["val"] = value
+        return node
+
+    def place_inputs(self, args: Any, kwargs: Mapping[str, Any], leaves: list[Any]) -> None:
+        """Makes placeholders of the arguments, named as the forward's arguments."""
+        from torch._export.utils import _bind_signature_to_inputs  # noqa: PLC0415
+
+        named = _bind_signature_to_inputs(self.module, args, dict(kwargs))
+        paths, _ = pytree.tree_flatten_with_path(named)
+        for (path, _), leaf in zip(paths, leaves, strict=True):
+            called = "_".join(_key(each).lower() for each in path)
+            if not isinstance(leaf, torch.Tensor):
+                node = self._placeholder(called, leaf)
+                self.given.append(leaf)
+            else:
+                element = torch.empty_strided(
+                    leaf.size(), leaf.stride(), dtype=leaf.dtype, device="meta"
+                )
+                node = self._placeholder(called, element)
+                self.given.append(_traced(element, node, self, requires_grad=leaf.requires_grad))
+            self.placeholders.append(Placeholder(node, "input", node.name, leaf))
+
+    # --- running ------------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Has the module's ops recorded.
+
+        Raises:
+            _LeftError: the module gave itself other weights.
+        """
+        # Other versions of PyTorch may lack them: then the export is used.
+        from torch._dispatch.python import enable_python_dispatcher  # noqa: PLC0415
+        from torch._export.utils import _compiling_state_context  # noqa: PLC0415
+        from torch.export._trace import _ignore_backend_decomps  # noqa: PLC0415
+
+        spaces = {id(space): space for space, _, _ in self._weights}
+        names = {number: tuple(space) for number, space in spaces.items()}
+        fastpath = torch.backends.mha.get_fastpath_enabled()
+        with ExitStack() as stack:
+            stack.callback(self._restore, spaces, names)
+            for space, name, value in self._weights:
+                space[name] = self._known[id(value)]
+            # PyTorch takes its own encoders apart where it records.
+            stack.callback(torch.backends.mha.set_fastpath_enabled, fastpath)
+            torch.backends.mha.set_fastpath_enabled(False)
+            stack.enter_context(_ignore_backend_decomps())
+            stack.enter_context(_compiling_state_context())
+            stack.enter_context(_calls(self._called))
+            # Without it ops that PyTorch composes of others would not reach the mode.
+            stack.enter_context(enable_python_dispatcher())
+            stack.enter_context(_Mode(self))
+            yield
+            for space, name, value in self._weights:
+                if space.get(name) is not self._known[id(value)]:
+                    raise _LeftError(f"the forward assigns {name}")
+            for number, space in spaces.items():
+                if tuple(space) != names[number]:
+                    raise _LeftError("the forward adds or removes weights")
+        if self.left:
+            raise _LeftError("something came that is not recorded")
+
+    def _restore(self, spaces: Mapping[int, Any], names: Mapping[int, tuple[str, ...]]) -> None:
+        for number, space in spaces.items():
+            for name in set(space) - set(names[number]):
+                del space[name]
+        for space, name, value in self._weights:
+            space[name] = value
+
+    @contextmanager
+    def _called(self, module: torch.nn.Module) -> Iterator[None]:
+        paths = self._modules.get(id(module), [""])
+        above = self._paths[-1] + "." if self._paths and self._paths[-1] else ""
+        # A module may be in several others.
+        self._paths.append(next((each for each in paths if each.startswith(above)), paths[0]))
+        try:
+            yield
+        finally:
+            self._paths.pop()
+
+    # --- ops ----------------------------------------------------------------------------------
+
+    def op(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Records an op, and gives what it gives."""
+        if not isinstance(func, torch._ops.OpOverload) or torch.is_autocast_enabled("cpu"):
+            raise _LeftError(f"{func} is recorded by the export")
+        if torch.Tag.data_dependent_output in func.tags or _trains(func, args, kwargs):
+            raise _LeftError(f"{func} depends on values, or changes them")
+        if func is aten.is_nonzero.default or func is aten.item.default:
+            raise _LeftError(f"{func} depends on values")
+        if func is aten.lift_fresh.default:
+            func = aten.lift_fresh_copy.default
+        taken: dict[int, _Traced] = {}
+        nodes: list[Any] = []
+        elements: list[Any] = []
+        for value in args:
+            node, element = self._argument(value, taken)
+            nodes.append(node)
+            elements.append(element)
+        named_nodes: dict[str, Any] = {}
+        named_elements: dict[str, Any] = {}
+        for name, value in kwargs.items():
+            named_nodes[name], named_elements[name] = self._argument(value, taken)
+        if any(each.name == "device" for each in func._schema.arguments[len(args) :]):
+            named_elements["device"] = torch.device("meta")
+        name = self.graph._target_to_str(func.overloadpacket.__name__)
+        node = self.graph.create_node("call_function", func, tuple(nodes), named_nodes, name=name)
+        path = self._paths[-1] if self._paths else ""
+        node.meta["nn_module_stack"] = {path: (path, "")}
+        node.meta["stack_trace"] = _place_of_call()
+        before = [(each, _lies(each.element)) for each in taken.values()]
+        with torch._C._DisablePythonDispatcher():
+            made = func(*elements, **named_elements)
+        if any(_lies(each.element) != lay for each, lay in before):
+            raise _LeftError(f"{func} has a tensor lie otherwise")
+        return self._result(made, node, taken)
+
+    def _argument(self, value: Any, taken: dict[int, _Traced]) -> tuple[Any, Any]:
+        """An argument as the graph has it, and as the op takes it here."""
+        if isinstance(value, torch.Tensor):
+            traced = value if type(value) is _Traced else self._constant(value)
+            if traced.recording is not self:
+                raise _LeftError("a tensor is left from another recording")
+            taken[id(traced.element)] = traced
+            return traced.node, traced.element
+        if isinstance(value, list | tuple):
+            pairs = [self._argument(each, taken) for each in value]
+            kind: Any = list if isinstance(value, list) else tuple
+            return kind(node for node, _ in pairs), kind(element for _, element in pairs)
+        if isinstance(value, torch.device):
+            if value.type != "cpu":
+                raise _LeftError(f"something is on {value}")
+            return value, torch.device("meta")
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | torch.Generator):
+            raise _LeftError(f"{type(value).__name__} among arguments")
+        return value, value
+
+    def _constant(self, value: torch.Tensor) -> _Traced:
+        """A tensor that the module has elsewhere than among its weights, or makes of numbers."""
+        if id(value) in self._known:
+            return self._known[id(value)]
+        if not _is_ordinary(value):
+            raise _LeftError(f"a tensor is a {type(value).__name__}")
+        name = self._attribute(value)
+        if not name:
+            path = self._paths[-1] if self._paths else ""
+            name = f"{path}.lifted_tensor_{self._lifted}".lstrip(".")
+            self._lifted += 1
+        first = next(each.node for each in self.placeholders if each.kind == "input")
+        with self.graph.inserting_before(first):
+            return self._place("constant", name, "c_" + _identifier(name), value)
+
+    def _attribute(self, value: torch.Tensor) -> str:
+        for path, each in self.module.named_modules():
+            for name, found in vars(each).items():
+                if found is value:
+                    return f"{path}.{name}".lstrip(".")
+        return ""
+
+    def _result(self, made: Any, node: fx.Node, taken: Mapping[int, _Traced]) -> Any:
+        node.meta["val"] = made
+        if isinstance(made, torch.Tensor):
+            return self._tensor(made, node, taken)
+        if isinstance(made, list | tuple):
+            parts: list[Any] = []
+            for place, each in enumerate(made):
+                part = self.graph.create_node("call_function", operator.getitem, (node, place))
+                part.meta = {**node.meta, "val": each}
+                if isinstance(each, torch.Tensor):
+                    parts.append(self._tensor(each, part, taken))
+                elif each is None:
+                    parts.append(None)
+                else:
+                    raise _LeftError(f"{node.target} gives {type(each).__name__}")
+            return type(made)(parts)
+        if made is None or isinstance(made, bool | int | float):
+            return made
+        raise _LeftError(f"{node.target} gives {type(made).__name__}")
+
+    def _tensor(self, element: torch.Tensor, node: fx.Node, taken: Mapping[int, _Traced]) -> Any:
+        if element.device.type != "meta":
+            raise _LeftError(f"{node.target} gives no tensor of meta")
+        same = taken.get(id(element))
+        if same is not None:
+            same.node = node
+            return same
+        return _traced(element, node, self)
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def finish(self, made: list[Any]) -> None:
+        """Ends the graph with what the forward returned."""
+        results: list[Any] = []
+        for each in made:
+            if type(each) is _Traced and each.recording is self:
+                results.append(each.node)
+            elif isinstance(each, _CONSTANTS):
+                results.append(each)
+            else:
+                raise _LeftError(f"the forward gives {type(each).__name__}")
+        self.graph.output(tuple(results))
+        for node in reversed(list(self.graph.nodes)):
+            # As in the export.
+            if node.target is aten.detach.default and not node.users:
+                self.graph.erase_node(node)
+        order = {node: place for place, node in enumerate(self.graph.nodes)}
+        self.placeholders.sort(key=lambda each: order[each.node])
+
+
+def _lies(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Where a tensor lies, and how."""
+    memory = tensor.untyped_storage()._cdata
+    return memory, tensor.storage_offset(), tensor.size(), tensor.stride()
+
+
+def _trains(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    place = _TRAINING.get(func._schema.name.removeprefix("aten::"))
+    if place is None or len(args) < place or args[_STATISTICS] is None:
+        return place is not None and len(args) < place
+    name = func._schema.arguments[place].name
+    return bool(args[place] if place < len(args) else kwargs.get(name, True))
+
+
+def _identifier(path: str) -> str:
+    return "".join(each if each.isascii() and each.isalnum() else "_" for each in path).lower()
+
+
+def _key(part: Any) -> str:
+    if isinstance(part, pytree.MappingKey):
+        return _identifier(str(part.key))
+    return str(part.idx) if isinstance(part, pytree.SequenceKey) else part.name
+
+
+# --- where it stands ----------------------------------------------------------------------------
+
+
+def _place_of_call() -> str:
+    """The line that calls an op, as a line of a traceback: the module's, or else PyTorch's."""
+    frame: Any = sys._getframe(1)
+    inner: Any = None
+    while frame is not None and frame.f_code is not _ROOT:
+        if frame.f_code.co_name == "forward":
+            inner = inner or frame
+            if "/torch/" not in frame.f_code.co_filename:
+                inner = frame
+                break
+        frame = frame.f_back
+    if inner is None:
+        return ""
+    code: CodeType = inner.f_code
+    return f'  File "{code.co_filename}", line {inner.f_lineno}, in {code.co_name}'
+
+
+_ROOT = record.__code__
+
+
+# --- modules ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _calls(called: Callable[[torch.nn.Module], Any]) -> Iterator[None]:
+    """Tells of calls of modules, as the export does: in the place of ``Module.__call__``."""
+    own: Any = torch.nn.Module.__call__
+    thread = get_ident()
+
+    def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        with called(self) if get_ident() == thread else nullcontext():
+            return own(self, *args, **kwargs)
+
+    torch.nn.Module.__call__ = call
+    try:
+        yield
+    finally:
+        torch.nn.Module.__call__ = own
+
+
+_OWN = ("_flat_weights", "_flat_weight_refs")
+"""Attributes that recurrent modules make anew of whatever weights they have."""
+
+
+@contextmanager
+def _unchanged(module: torch.nn.Module) -> Iterator[None]:
+    """Gives attributes of modules back what a forward changes.
+
+    Raises:
+        _LeftError: it changes some.
+    """
+    spaces = [(each, vars(each), dict(vars(each))) for each in module.modules()]
+    containers: dict[int, tuple[Any, Any]] = {}
+    for _, _, known in spaces:
+        for name, value in known.items():
+            if name not in ("_parameters", "_buffers"):
+                _note(value, containers)
+    changed: list[str] = []
+    try:
+        yield
+    finally:
+        for each, space, known in spaces:
+            names = [name for name in known.keys() | space.keys() if _differs(space, known, name)]
+            for name in names:
+                if name in known:
+                    space[name] = known[name]
+                else:
+                    del space[name]
+            # Of the weights that it finds, whatever they are.
+            own = _OWN if isinstance(each, torch.nn.RNNBase) else ()
+            changed += [name for name in names if name not in own]
+        for value, known in containers.values():
+            if not _same_contents(value, known):
+                changed.append(type(value).__name__)
+                _give_back(value, known)
+    if changed:
+        raise _LeftError(f"the forward changes {', '.join(changed)}")
+
+
+def _note(value: Any, found: dict[int, tuple[Any, Any]]) -> None:
+    if isinstance(value, list | dict | set | deque | tuple) and id(value) not in found:
+        found[id(value)] = (value, _copied(value))
+        for each in value.values() if isinstance(value, dict) else value:
+            _note(each, found)
+
+
+def _copied(value: Any) -> Any:
+    return dict(value) if isinstance(value, dict) else list(value)
+
+
+def _same_contents(value: Any, known: Any) -> bool:
+    if isinstance(value, tuple):
+        return True
+    if isinstance(value, dict):
+        return _same_items(value, known)
+    if isinstance(value, set):
+        return len(value) == len(known) and all(each in value for each in known)
+    return len(value) == len(known) and all(map(_same, value, known))
+
+
+def _differs(space: Mapping[str, Any], known: Mapping[str, Any], name: str) -> bool:
+    return name not in space or name not in known or not _same(space[name], known[name])
+
+
+def _same_items(value: Mapping[Any, Any], known: Mapping[Any, Any]) -> bool:
+    return value.keys() == known.keys() and all(_same(value[key], known[key]) for key in known)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    return type(one) is type(other) and isinstance(one, _CONSTANTS) and repr(one) == repr(other)
+
+
+def _give_back(value: Any, known: Any) -> None:
+    value.clear()
+    if isinstance(value, dict | set):
+        value.update(known)
+    else:
+        value.extend(known)
