@@ -75,12 +75,24 @@ def _storages_of(value: Any) -> Iterator[int]:
 
 def identity(node: fx.Node) -> fx.Node:
     """The node whose very tensor an in-place op returns: of ``relu_(x)`` that is ``x``."""
-    while written := next(writes(node), None):
-        if _returns_written(node):
-            node = written
-        else:
-            break
+    while (written := _returned(node)) is not None:
+        node = written
     return node
+
+
+def identical(node: fx.Node) -> Iterator[fx.Node]:
+    """The nodes that give the very tensor that a node gives, itself among them."""
+    waiting = [identity(node)]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting.extend(user for user in each.users if _returned(user) is each)
+
+
+def _returned(node: fx.Node) -> fx.Node | None:
+    """The argument that a node writes and returns."""
+    written = next(writes(node), None)
+    return written if written is not None and _returns_written(node) else None
 
 
 def _returns_written(node: fx.Node) -> bool:

@@ -408,7 +408,9 @@ class _Recording:
         node.meta["stack_trace"] = _place_of_call()
         before = [(each, _lies(each.element)) for each in taken.values()]
         with torch._C._DisablePythonDispatcher():
-            made = func(*elements, **named_elements)
+            made = _normalized(func, elements)
+            if made is None:
+                made = func(*elements, **named_elements)
         if any(_lies(each.element) != lay for each, lay in before):
             raise _LeftError(f"{func} has a tensor lie otherwise")
         return self._result(made, node, taken)
@@ -509,6 +511,16 @@ def _lies(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Where a tensor lies, and how."""
     memory = tensor.untyped_storage()._cdata
     return memory, tensor.storage_offset(), tensor.size(), tensor.stride()
+
+
+def _normalized(func: Any, elements: list[Any]) -> torch.Tensor | None:
+    """What a batch normalization of the usual kind gives; PyTorch would take it apart."""
+    if func is not aten.batch_norm.default:
+        return None
+    x, *channels = elements[: _TRAINING["batch_norm"]]
+    wanted = (x.shape[1:2], x.dtype)
+    plain = all(each is None or (each.shape, each.dtype) == wanted for each in channels)
+    return torch.empty_like(x) if plain and x.is_contiguous() else None
 
 
 def _trains(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -29,7 +29,7 @@ from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
 from weft.records import dataclass
-from weft.torch.aliases import identity, writes
+from weft.torch.aliases import identical, writes
 from weft.torch.aten.record import IGNORED, TABLE, Emit, Row
 from weft.torch.capture import Captured, Slot
 from weft.torch.index_bounds import Bounds, index_bounds
@@ -102,6 +102,7 @@ class _Import:
         self.inputs: dict[fx.Node, str] = {}
         self.orders: dict[fx.Node, tuple[int, ...]] = {}
         self.weights: dict[str, Slot] = {}
+        self._names: dict[int, str] = {}
         self.refused: dict[fx.Node, str] = {}
 
     def run(self, nodes: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> Imported:
@@ -173,10 +174,10 @@ class _Import:
         return found
 
     def _weight(self, slot: Slot) -> Tensor:
-        for name, other in self.weights.items():
+        known = self._names.get(id(slot.value))
+        if known is not None:
             # Tied weights are one.
-            if other.value is slot.value:
-                return self.emit.of(name)
+            return self.emit.of(known)
         array = as_array(slot.value)
         if slot.kind == "constant" and array.size > _UNIFORM and (array == array.flat[0]).all():
             filled = {
@@ -187,9 +188,11 @@ class _Import:
             made = self.emit("ConstantOfShape", **filled)
             # The code depends on its elements.
             self.weights[made.name] = slot
+            self._names[id(slot.value)] = made.name
             return made
         name = self.builder.constant(array, slot.name)
         self.weights[name] = slot
+        self._names[id(slot.value)] = name
         if slot.kind == "constant" or not slot.value.is_floating_point():
             self.emit.arrays[name] = array
         return self.emit.of(name)
@@ -227,10 +230,8 @@ class _Import:
             raise
         self.values[node] = made
         for written in writes(node):
-            same = identity(written)
             self.values[written] = made
-            for other in [each for each in self.values if identity(each) is same]:
-                self.values[other] = made
+            self.values |= {each: made for each in identical(written) if each in self.values}
 
 
 def row_of(node: fx.Node) -> tuple[Row, dict[str, Any]]:
