@@ -141,6 +141,8 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
         and tensor.device.type == "cpu"
         and tensor.layout == torch.strided
         and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and not torch._is_functional_tensor(tensor)
     )
 
 
@@ -382,6 +384,8 @@ class _Recording:
         """Records an op, and gives what it gives."""
         if not isinstance(func, torch._ops.OpOverload) or torch.is_autocast_enabled("cpu"):
             raise _LeftError(f"{func} is recorded by the export")
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            raise _LeftError(f"{func} is mapped or differentiated")
         if torch.Tag.data_dependent_output in func.tags or _trains(func, args, kwargs):
             raise _LeftError(f"{func} depends on values, or changes them")
         if func is aten.is_nonzero.default or func is aten.item.default:
@@ -532,6 +536,7 @@ def _trains(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool
 
 
 def _identifier(path: str) -> str:
+    path = path.removeprefix("self_")
     return "".join(each if each.isascii() and each.isalnum() else "_" for each in path).lower()
 
 
