@@ -51,6 +51,10 @@ _STATISTICS = 3
 """The first of them, among their arguments."""
 
 
+_BY_VALUE = (aten.is_nonzero.default, aten.item.default)
+"""Ops that give what depends on values, and do not say so."""
+
+
 @dataclass(frozen=True, eq=False)
 class Placeholder:
     """What a placeholder of a recorded graph stands for.
@@ -382,14 +386,7 @@ class _Recording:
 
     def op(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Records an op, and gives what it gives."""
-        if not isinstance(func, torch._ops.OpOverload) or torch.is_autocast_enabled("cpu"):
-            raise _LeftError(f"{func} is recorded by the export")
-        if torch._C._functorch.peek_interpreter_stack() is not None:
-            raise _LeftError(f"{func} is mapped or differentiated")
-        if torch.Tag.data_dependent_output in func.tags or _trains(func, args, kwargs):
-            raise _LeftError(f"{func} depends on values, or changes them")
-        if func is aten.is_nonzero.default or func is aten.item.default:
-            raise _LeftError(f"{func} depends on values")
+        _check(func, args, kwargs)
         if func is aten.lift_fresh.default:
             func = aten.lift_fresh_copy.default
         taken: dict[int, _Traced] = {}
@@ -525,6 +522,18 @@ def _normalized(func: Any, elements: list[Any]) -> torch.Tensor | None:
     wanted = (x.shape[1:2], x.dtype)
     plain = all(each is None or (each.shape, each.dtype) == wanted for each in channels)
     return torch.empty_like(x) if plain and x.is_contiguous() else None
+
+
+def _check(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Leaves ops to the export that are not recorded as they are called."""
+    if not isinstance(func, torch._ops.OpOverload) or torch.is_autocast_enabled("cpu"):
+        raise _LeftError(f"{func} is no op, or runs under autocast")
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise _LeftError(f"{func} is mapped or differentiated")
+    if func in _BY_VALUE or torch.Tag.data_dependent_output in func.tags:
+        raise _LeftError(f"{func} gives what depends on values")
+    if _trains(func, args, kwargs):
+        raise _LeftError(f"{func} writes statistics")
 
 
 def _trains(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
