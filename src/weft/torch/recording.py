@@ -33,6 +33,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from weft.records import dataclass
 
 aten = torch.ops.aten
+_functorch: Any = vars(torch._C)["_functorch"]
 
 _CONSTANTS = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.memory_format)
 """Types of arguments that are no tensors, as the export takes them."""
@@ -45,12 +46,8 @@ _TRAINING = {
     "_batch_norm_with_update": 5,
 }
 """Ops that write statistics without a word in their schema, and which argument makes them."""
-
-
 _STATISTICS = 3
 """The first of them, among their arguments."""
-
-
 _BY_VALUE = (aten.is_nonzero.default, aten.item.default)
 """Ops that give what depends on values, and do not say so."""
 
@@ -145,7 +142,7 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
         and tensor.device.type == "cpu"
         and tensor.layout == torch.strided
         and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and not _functorch.is_functorch_wrapped_tensor(tensor)
         and not torch._is_functional_tensor(tensor)
     )
 
@@ -528,7 +525,7 @@ def _check(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Leaves ops to the export that are not recorded as they are called."""
     if not isinstance(func, torch._ops.OpOverload) or torch.is_autocast_enabled("cpu"):
         raise _LeftError(f"{func} is no op, or runs under autocast")
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if _functorch.peek_interpreter_stack() is not None:
         raise _LeftError(f"{func} is mapped or differentiated")
     if func in _BY_VALUE or torch.Tag.data_dependent_output in func.tags:
         raise _LeftError(f"{func} gives what depends on values")
