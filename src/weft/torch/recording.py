@@ -143,7 +143,6 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
         and tensor.layout == torch.strided
         and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
         and not _functorch.is_functorch_wrapped_tensor(tensor)
-        and not torch._is_functional_tensor(tensor)
     )
 
 
