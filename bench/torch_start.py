@@ -1,7 +1,7 @@
 """How fast a second process starts with another checkpoint of an architecture that is cached.
 
     python -m bench.torch_start                          ResNet-50 of torchvision, 1 and 2 threads
-    python -m bench.torch_start resnet18 --threads 2
+    python -m bench.torch_start densenet161 hf_bert --threads 2
 
 A first process optimizes the model with some random weights, in a cache of its own.  Further
 ones do so with other weights, without and with the comparison with PyTorch's own forward: they
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import os
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from typing import Any
 from unittest import mock
 
 STAGES = {
-    "export": "weft.torch.decomposition.capture",
+    "capture": "weft.torch.decomposition.capture",
     "import": "weft.torch.specialise.imported_whole",
     "key": "weft.api.building.Build.key",
     "loading": "weft.api.net.recalled",
@@ -40,7 +41,7 @@ def second(name: str, seed: int, threads: int, measure: bool) -> None:
     """Starts with a checkpoint, and tells what that takes.
 
     Args:
-        name: of a network of torchvision.
+        name: of a model of `bench.torch_catalog`.
         seed: of its weights.
         threads: to run on.
         measure: as for ``weft.optimize``.
@@ -50,8 +51,9 @@ def second(name: str, seed: int, threads: int, measure: bool) -> None:
     """
     start = time.perf_counter()
     import torch  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
+    from torch.utils import _pytree as pytree  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
 
-    from bench.zoo import vision  # noqa: PLC0415
+    from bench.torch_catalog import CATALOG  # noqa: PLC0415
 
     took = {"imports of PyTorch": time.perf_counter() - start}
     start = time.perf_counter()
@@ -62,23 +64,27 @@ def second(name: str, seed: int, threads: int, measure: bool) -> None:
     sys.addaudithook(functools.partial(_note, started))
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
-    module = getattr(vision, name)(weights=None).eval()
-    x = torch.randn(1, 3, 224, 224)
+    module = CATALOG[name].build().eval()
+    args, kwargs = CATALOG[name].example(1)
     stages = dict.fromkeys(STAGES, 0.0)
     with torch.no_grad(), ExitStack() as stack:
         for stage, target in STAGES.items():
             timed = _timed(stage, _found(target), stages)
             stack.enter_context(mock.patch(target, timed))
         start = time.perf_counter()
-        fast: Any = weft.optimize(module, x, threads=threads, measure=measure)
+        fast: Any = weft.optimize(module, *args, kwargs=kwargs, threads=threads, measure=measure)
         took["weft.optimize"] = time.perf_counter() - start
         middle = time.perf_counter()
-        got = fast(x)
+        got = fast(*args, **kwargs)
         took["first call"] = time.perf_counter() - middle
         took["ready after imports"] = time.perf_counter() - start
-        wanted = module(x)
-    # Some heads begin as zeros.
-    off = float((got - wanted).abs().max() / ((wanted.max() - wanted.min()) or 1))
+        wanted = module(*args, **kwargs)
+    off = max(
+        # Some heads begin as zeros.
+        float((one - other).abs().max() / ((other.max() - other.min()) or 1))
+        for one, other in zip(pytree.tree_leaves(got), pytree.tree_leaves(wanted), strict=True)
+        if isinstance(other, torch.Tensor)
+    )
     told = "".join(f"  {key} {value:.2f}" for key, value in (took | stages).items())
     print(f"{name} seed {seed} threads {threads} measure={measure}:{told}  {off:.0e} off")
     print(f"programs started: {', '.join(started) or 'none'}")
@@ -114,19 +120,19 @@ def _note(started: list[str], event: str, args: tuple[Any, ...]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("name", nargs="?", default="resnet50", help="a network of torchvision")
+    parser.add_argument("names", nargs="*", default=["resnet50"], help="of bench.torch_catalog")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         seed, measure = arguments.worker
-        second(arguments.name, int(seed), arguments.threads[0], measure == "True")
+        second(arguments.names[0], int(seed), arguments.threads[0], measure == "True")
         return
-    with tempfile.TemporaryDirectory() as folder:
-        for threads in arguments.threads:
+    for name, threads in itertools.product(arguments.names, arguments.threads):
+        with tempfile.TemporaryDirectory() as folder:
             for seed, measure in enumerate((True, False, True)):
                 command = [sys.executable, "-W", "ignore", "-m", "bench.torch_start"]
-                command += [arguments.name, "--threads", str(threads)]
+                command += [name, "--threads", str(threads)]
                 command += ["--worker", str(seed), str(measure)]
                 subprocess.run(command, check=True, env={**os.environ, "WEFT_CACHE": folder})
 

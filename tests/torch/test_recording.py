@@ -83,6 +83,10 @@ def _written(_: Of, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+def _keeps(block: Of, x: torch.Tensor) -> torch.Tensor:
+    return x + block.kept.setdefault(x.device, block.weight[:, [0, 2, 1, 3]].sum(0))
+
+
 def _named(_: Of, input: torch.Tensor, sum: torch.Tensor, mul: torch.Tensor) -> torch.Tensor:
     return (input * sum).sum(-1) + mul
 
@@ -99,6 +103,7 @@ CASES: dict[str, tuple[nn.Module, tuple[Any, ...], dict[str, Any]]] = {
     "nested": (Of(_nested), ((x, x + 1),), {"offset": None, "named": {"deep": [x + 2]}}),
     "parts": (Of(_parts), (x,), {}),
     "written": (Of(_written), (x,), {}),
+    "keeps": (Of(_keeps), (x,), {}),
     "named": (Of(_named), (x, x + 1), {"mul": torch.randn(3)}),
     "lstm": (nn.LSTM(4, 5, 2, bidirectional=True), (torch.randn(6, 1, 4),), {}),
     "gru": (nn.GRU(4, 5, batch_first=True), (torch.randn(1, 6, 4),), {}),
@@ -114,6 +119,7 @@ CASES: dict[str, tuple[nn.Module, tuple[Any, ...], dict[str, Any]]] = {
     "double": (nn.Linear(4, 3).double(), (x.double(),), {}),
     "numbers": (Of(lambda _, y, count, kind: y * count if kind == "mul" else y), (x, 3, "mul"), {}),
 }
+CASES["keeps"][0].kept = {}
 CASES["tied"][0].layers.extend([nn.Linear(4, 4), nn.Linear(4, 4)])
 CASES["tied"][0].layers[1].weight = CASES["tied"][0].layers[0].weight
 

@@ -616,21 +616,29 @@ def _unchanged(module: torch.nn.Module) -> Iterator[None]:
         yield
     finally:
         for each, space, known in spaces:
-            names = [name for name in known.keys() | space.keys() if _differs(space, known, name)]
-            for name in names:
-                if name in known:
-                    space[name] = known[name]
-                else:
-                    del space[name]
-            # Of the weights that it finds, whatever they are.
-            own = _OWN if isinstance(each, torch.nn.RNNBase) else ()
-            changed += [name for name in names if name not in own]
+            changed += _restored(each, space, known)
         for value, known in containers.values():
             if not _same_contents(value, known):
-                changed.append(type(value).__name__)
+                if not _keeps_tensors(value, known):
+                    changed.append(type(value).__name__)
                 _give_back(value, known)
     if changed:
         raise _LeftError(f"the forward changes {', '.join(changed)}")
+
+
+def _restored(
+    module: torch.nn.Module, space: dict[str, Any], known: Mapping[str, Any]
+) -> list[str]:
+    """Gives attributes their values back; the names of those that the forward changed."""
+    names = [name for name in known.keys() | space.keys() if _differs(space, known, name)]
+    for name in names:
+        if name in known:
+            space[name] = known[name]
+        else:
+            del space[name]
+    # Recurrent modules list the weights that they find, whatever they are.
+    own = _OWN if isinstance(module, torch.nn.RNNBase) else ()
+    return [name for name in names if name not in own]
 
 
 def _note(value: Any, found: dict[int, tuple[Any, Any]]) -> None:
@@ -666,6 +674,15 @@ def _same(one: Any, other: Any) -> bool:
     if one is other:
         return True
     return type(one) is type(other) and isinstance(one, _CONSTANTS) and repr(one) == repr(other)
+
+
+def _keeps_tensors(value: Any, known: Any) -> bool:
+    """Whether a dict has gained tensors and nothing else: the next call makes them again."""
+    return (
+        isinstance(value, dict)
+        and all(key in value and _same(value[key], known[key]) for key in known)
+        and all(type(value[key]) is _Traced for key in value if key not in known)
+    )
 
 
 def _give_back(value: Any, known: Any) -> None:
