@@ -258,7 +258,7 @@ class _Recording:
         self._modules: dict[int, list[str]] = {}
         self._paths: list[str] = []
         self._lifted = 0
-        self._weights: list[tuple[dict[str, Any], str, Any]] = []
+        self._spaces: list[tuple[dict[str, Any], dict[str, Any]]] = []
         modules = dict(self.module.named_modules(remove_duplicate=False))
         for path, each in modules.items():
             self._modules.setdefault(id(each), []).append(path)
@@ -268,11 +268,11 @@ class _Recording:
         ):
             for path, each in modules.items():
                 space = vars(each)[table]
+                self._spaces.append((space, dict(space)))
                 for name, value in space.items():
                     if value is not None:
                         full = f"{path}.{name}".lstrip(".")
                         self._place(kind, full, prefix + _identifier(full), value)
-                        self._weights.append((space, name, value))
 
     # --- placeholders -------------------------------------------------------------------------
 
@@ -334,13 +334,11 @@ class _Recording:
         from torch._export.utils import _compiling_state_context  # noqa: PLC0415
         from torch.export._trace import _ignore_backend_decomps  # noqa: PLC0415
 
-        spaces = {id(space): space for space, _, _ in self._weights}
-        names = {number: tuple(space) for number, space in spaces.items()}
         fastpath = torch.backends.mha.get_fastpath_enabled()
         with ExitStack() as stack:
-            stack.callback(self._restore, spaces, names)
-            for space, name, value in self._weights:
-                space[name] = self._known[id(value)]
+            stack.callback(self._restore)
+            for space, known in self._spaces:
+                space.update({name: self._stand_in(value) for name, value in known.items()})
             # PyTorch takes its own encoders apart where it records.
             stack.callback(torch.backends.mha.set_fastpath_enabled, fastpath)
             torch.backends.mha.set_fastpath_enabled(False)
@@ -351,21 +349,19 @@ class _Recording:
             stack.enter_context(enable_python_dispatcher())
             stack.enter_context(_Mode(self))
             yield
-            for space, name, value in self._weights:
-                if space.get(name) is not self._known[id(value)]:
-                    raise _LeftError(f"the forward assigns {name}")
-            for number, space in spaces.items():
-                if tuple(space) != names[number]:
-                    raise _LeftError("the forward adds or removes weights")
+            for space, known in self._spaces:
+                placed = map(self._stand_in, known.values())
+                if list(space) != list(known) or not all(map(operator.is_, space.values(), placed)):
+                    raise _LeftError("the forward assigns, adds or removes weights")
         if self.left:
             raise _LeftError("something came that is not recorded")
 
-    def _restore(self, spaces: Mapping[int, Any], names: Mapping[int, tuple[str, ...]]) -> None:
-        for number, space in spaces.items():
-            for name in set(space) - set(names[number]):
-                del space[name]
-        for space, name, value in self._weights:
-            space[name] = value
+    def _stand_in(self, weight: Any) -> Any:
+        return None if weight is None else self._known[id(weight)]
+
+    def _restore(self) -> None:
+        for space, known in self._spaces:
+            _give_back(space, known)
 
     @contextmanager
     def _called(self, module: torch.nn.Module) -> Iterator[None]:

@@ -1,0 +1,70 @@
+"""What forwards do that a recording must leave to torch.export, or get right."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from weft.torch.recording import record
+
+X = torch.randn(3, 4)
+IMAGE = torch.randn(1, 3, 3, 4)
+Change = Callable[[nn.Module, torch.Tensor], None]
+
+
+def left(module: nn.Module, *args: torch.Tensor) -> bool:
+    """Whether a module is left to torch.export."""
+    with torch.no_grad():
+        return record(module.eval(), args, {}) is None
+
+
+# --- weights ------------------------------------------------------------------------------------
+
+
+class Changing(nn.Module):
+    """Changes its weights, or those that it has not."""
+
+    def __init__(self, change: Change, **weights: nn.Parameter) -> None:
+        super().__init__()
+        self.change = change
+        self.register_buffer("missing", None)
+        self.register_parameter("absent", None)
+        for name, value in weights.items():
+            self.register_parameter(name, value)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.change(self, x)
+        return x + 1
+
+
+def _reorder(module: nn.Module, _: torch.Tensor) -> None:
+    module.first = vars(module)["_parameters"].pop("first")
+
+
+CHANGES: dict[str, Change] = {
+    "buffer registered": lambda m, x: m.register_buffer("more", x * 2),
+    "parameter registered": lambda m, _: m.register_parameter("more", nn.Parameter(torch.ones(4))),
+    "buffer assigned": lambda m, x: setattr(m, "missing", x * 2),
+    "buffer made": lambda m, _: setattr(m, "missing", torch.arange(4.0)),
+    "parameter assigned": lambda m, _: setattr(m, "absent", nn.Parameter(torch.ones(4))),
+    "parameters in another order": _reorder,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_weights_that_are_added_in_a_forward(change: Change):
+    module = Changing(change, first=nn.Parameter(X), second=nn.Parameter(X + 1))
+    spaces = [vars(module)[name] for name in ("_parameters", "_buffers")]
+    before = [list(space.items()) for space in spaces]
+    assert left(module, X)
+    for space, known in zip(spaces, before, strict=True):
+        assert [name for name, _ in known] == list(space)
+        assert all(space[name] is value for name, value in known)
+
+
+@pytest.mark.parametrize("assigned", [False, True])
+def test_buffers_that_are_added_to_modules_without_weights(assigned: bool):
+    module = Changing(CHANGES["buffer assigned" if assigned else "buffer registered"])
+    assert left(module, X)
+    assert vars(module)["_buffers"] == {"missing": None}
