@@ -68,3 +68,10 @@ def test_buffers_that_are_added_to_modules_without_weights(assigned: bool):
     module = Changing(CHANGES["buffer assigned" if assigned else "buffer registered"])
     assert left(module, X)
     assert vars(module)["_buffers"] == {"missing": None}
+
+
+# --- tensors of other kinds ---------------------------------------------------------------------
+
+
+def test_uninitialized_parameters():
+    assert left(nn.LazyLinear(3), X)

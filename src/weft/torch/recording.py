@@ -100,9 +100,9 @@ def record(
         ``None`` where ``torch.export`` has to take it.
     """
     leaves, in_spec = pytree.tree_flatten((args, dict(kwargs)))
-    if not leaves or not _is_plain(module, leaves):
-        return None
     try:
+        if not leaves or not _is_plain(module, leaves):
+            return None
         recording = _Recording(module)
         recording.place_inputs(args, kwargs, leaves)
         given, named = pytree.tree_unflatten(recording.given, in_spec)
