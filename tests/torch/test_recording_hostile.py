@@ -1,11 +1,13 @@
 """What forwards do that a recording must leave to torch.export, or get right."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from tests.torch.test_capture import agree
 from weft.torch.recording import record
 
 X = torch.randn(3, 4)
@@ -75,3 +77,27 @@ def test_buffers_that_are_added_to_modules_without_weights(assigned: bool):
 
 def test_uninitialized_parameters():
     assert left(nn.LazyLinear(3), X)
+
+
+# --- gradients ----------------------------------------------------------------------------------
+
+
+class Gradients(nn.Module):
+    def __init__(self, asked: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.asked = asked
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            y = self.linear(x)
+            return y * 2 if self.asked(y) else y
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [lambda y: y.requires_grad, lambda y: y.grad_fn is not None, lambda y: not y.is_leaf],
+    ids=["requires_grad", "grad_fn", "is_leaf"],
+)
+def test_forwards_that_ask_for_gradients(asked: Callable[[torch.Tensor], Any]):
+    agree(Gradients(asked), X)

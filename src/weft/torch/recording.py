@@ -392,6 +392,8 @@ class _Recording:
         named_elements: dict[str, Any] = {}
         for name, value in kwargs.items():
             named_nodes[name], named_elements[name] = self._argument(value, taken)
+        if torch.is_grad_enabled() and any(each.requires_grad for each in taken.values()):
+            raise _LeftError(f"{func} would have gradients")
         if any(each.name == "device" for each in func._schema.arguments[len(args) :]):
             named_elements["device"] = torch.device("meta")
         name = self.graph._target_to_str(func.overloadpacket.__name__)
