@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.torch.test_capture import agree
+from tests.torch.test_capture import Function, agree
 from weft.torch.recording import record
 
 X = torch.randn(3, 4)
@@ -101,3 +101,19 @@ class Gradients(nn.Module):
 )
 def test_forwards_that_ask_for_gradients(asked: Callable[[torch.Tensor], Any]):
     agree(Gradients(asked), X)
+
+
+# --- transformations ----------------------------------------------------------------------------
+
+TRANSFORMED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "vmap": lambda x: torch.func.vmap(lambda row: row * 2)(x),
+    "vmap of a constant": lambda x: x + torch.func.vmap(lambda row: row * 2)(torch.ones(3, 4)),
+    "vmap over a constant": lambda x: torch.func.vmap(lambda row: row * torch.ones(4))(x),
+    "grad": torch.func.grad(lambda x: (x**2).sum()),
+    "jvp": lambda x: torch.func.jvp(torch.sin, (x,), (x,)),
+}
+
+
+@pytest.mark.parametrize("function", TRANSFORMED.values(), ids=TRANSFORMED)
+def test_functions_that_are_transformed(function: Callable[[torch.Tensor], Any]):
+    assert left(Function(function), X)
