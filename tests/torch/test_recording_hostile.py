@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -101,6 +102,65 @@ class Gradients(nn.Module):
 )
 def test_forwards_that_ask_for_gradients(asked: Callable[[torch.Tensor], Any]):
     agree(Gradients(asked), X)
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+
+class Plain(nn.Module):
+    """Reads a tensor that is no weight in some other way than by an op."""
+
+    def __init__(self, reads: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.reads = reads
+        self.plain = torch.arange(4.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + float(self.reads(self.plain))
+
+
+READS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "numpy": lambda x: x.numpy()[1],
+    "asarray": lambda x: np.asarray(x)[1],
+    "dlpack": lambda x: torch.from_dlpack(x)[1],
+    "capsule": lambda x: torch.from_dlpack(torch.to_dlpack(x))[1],
+}
+
+
+@pytest.mark.parametrize("reads", READS.values(), ids=READS)
+def test_plain_tensors_are_not_read_where_they_have_no_memory(reads: Any):
+    assert left(Plain(reads), X)
+
+
+def _otherwise(asked: Callable[[torch.Tensor], Any]) -> nn.Module:
+    def computed(x: torch.Tensor) -> torch.Tensor:
+        try:
+            return x * 2 if asked(x) else x
+        except Exception:  # noqa: BLE001
+            return x * 3
+
+    return Function(computed)
+
+
+ASKED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "tolist": lambda x: len(x.tolist()) == 3,
+    "numpy": lambda x: x.numpy() is not None,
+    "dlpack": lambda x: torch.from_dlpack(x) is not None,
+    "repr": lambda x: len(repr(x)) > 1,
+    "_is_view": lambda x: x[0]._is_view(),
+    "_base": lambda x: x[0]._base is not None,
+    "_version": lambda x: (x + 1).add_(1)._version == 1,
+}
+
+
+@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
+def test_what_decides_without_an_op_is_left(asked: Any):
+    assert left(_otherwise(asked), X)
+
+
+@pytest.mark.parametrize("name", ["tolist", "_is_view", "_base", "_version"])
+def test_what_decides_without_an_op(name: str):
+    agree(_otherwise(ASKED[name]), X)
 
 
 # --- transformations ----------------------------------------------------------------------------

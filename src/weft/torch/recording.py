@@ -171,11 +171,18 @@ class _Traced(torch.Tensor):
     def data(self, value: Any) -> None:
         self._leave("its data are replaced")
 
-    def data_ptr(self) -> int:
-        return self._leave("its address is asked for")
+    def __repr__(self, *_: Any, **__: Any) -> str:
+        self.recording.left = True
+        return f"{type(self).__name__}({tuple(self.shape)}, {self.dtype})"
 
-    def untyped_storage(self) -> Any:
-        return self._leave("its memory is asked for")
+    def _lacks(self, *_: Any, **__: Any) -> Any:
+        """In the place of methods that read elements or memory, not by an op."""
+        return self._leave("it has no memory")
+
+    data_ptr = untyped_storage = numpy = tolist = _lacks
+    __array__ = __dlpack__ = __dlpack_device__ = __deepcopy__ = __reduce_ex__ = _is_view = _lacks
+    _base: Any = property(_lacks)
+    _version: Any = property(_lacks)
 
     def _leave(self, why: str) -> Any:
         self.recording.left = True
@@ -183,6 +190,9 @@ class _Traced(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for each in pytree.tree_leaves((args, kwargs)):
+            if isinstance(each, _Traced):
+                each.recording.left = True
         raise _LeftError(f"{func} does not reach the recording")
 
 
@@ -202,6 +212,8 @@ def _traced(
         device="cpu",
         requires_grad=requires_grad,
     )
+    # Else what asks for its memory in other ways would get any.
+    _C._set_throw_on_mutable_data_ptr(tensor)
     tensor.element, tensor.node, tensor.recording = element, node, recording
     return tensor
 
