@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from tests.torch.test_capture import Function, agree
 from weft.torch.recording import record
@@ -161,6 +162,35 @@ def test_what_decides_without_an_op_is_left(asked: Any):
 @pytest.mark.parametrize("name", ["tolist", "_is_view", "_base", "_version"])
 def test_what_decides_without_an_op(name: str):
     agree(_otherwise(ASKED[name]), X)
+
+
+# --- layouts ------------------------------------------------------------------------------------
+
+
+LAYERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "conv2d": lambda x: functional.conv2d(x, torch.ones(2, 4, 1, 1)),
+    "conv_transpose2d": lambda x: functional.conv_transpose2d(x, torch.ones(4, 2, 2, 2)),
+    "group_norm": lambda x: functional.group_norm(x, 2),
+    "pixel_shuffle": lambda x: functional.pixel_shuffle(x, 2),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_strides_that_decide(layer: Callable[[torch.Tensor], torch.Tensor]):
+    def computed(x: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        y = layer(x.permute(0, 3, 1, 2))
+        return y + 1 if y.is_contiguous() else y * 2, y.stride()
+
+    assert left(Function(computed), IMAGE)
+
+
+def test_strides_that_are_known():
+    def computed(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.t().is_contiguous() else x * x.stride(0)
+
+    module = Function(computed)
+    assert not left(module, X)
+    agree(module, X)
 
 
 # --- transformations ----------------------------------------------------------------------------

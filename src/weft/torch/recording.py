@@ -171,6 +171,21 @@ class _Traced(torch.Tensor):
     def data(self, value: Any) -> None:
         self._leave("its data are replaced")
 
+    def stride(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_layouts()
+        return super().stride(*args, **kwargs)
+
+    def is_contiguous(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_layouts()
+        return super().is_contiguous(*args, **kwargs)
+
+    def _check_layouts(self) -> None:
+        """Convolutions of channels-last tensors and the like give other strides here."""
+        values = [node.meta.get("val") for node in self.recording.graph.nodes]
+        tensors = [each for each in values if isinstance(each, torch.Tensor) and each.dim() > 3]
+        if not all(each.is_contiguous() for each in tensors):
+            self._leave("how it lies may not be as recorded")
+
     def __repr__(self, *_: Any, **__: Any) -> str:
         self.recording.left = True
         return f"{type(self).__name__}({tuple(self.shape)}, {self.dtype})"
