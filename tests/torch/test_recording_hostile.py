@@ -1,6 +1,8 @@
 """What forwards do that a recording must leave to torch.export, or get right."""
 
+import functools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -207,3 +209,34 @@ TRANSFORMED: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.parametrize("function", TRANSFORMED.values(), ids=TRANSFORMED)
 def test_functions_that_are_transformed(function: Callable[[torch.Tensor], Any]):
     assert left(Function(function), X)
+
+
+# --- caches outside of modules ------------------------------------------------------------------
+
+
+class Positions(nn.Module):
+    """Keeps tensors in a cache that is no attribute of a module."""
+
+    def __init__(self, *, counts: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.counts = counts
+        self.calls = 0
+        self.cache = functools.lru_cache(lambda size: torch.arange(float(size)).view(2, 2)[1:] * 2)
+        self.kept = SimpleNamespace(last=None)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += self.counts
+        y = self.linear(x) + self.cache(4).sum() + self.cache(4)[0, 1]
+        self.kept.last = y
+        return y
+
+
+@pytest.mark.parametrize("counts", [False, True], ids=["recorded", "left"])
+def test_caches_have_elements_afterwards(counts: bool):
+    module = Positions(counts=counts)
+    assert left(module, X) == counts
+    expected = module.linear(X) + 16
+    torch.testing.assert_close(module(X), expected)
+    agree(module, X)
+    agree(module, X[:2])

@@ -164,6 +164,17 @@ def _elements(node: fx.Node) -> int:
 # --- evaluation ---------------------------------------------------------------------------------
 
 
+def evaluate(
+    graph: fx.Graph, known: Collection[fx.Node], constants: Mapping[fx.Node, torch.Tensor]
+) -> dict[fx.Node, Any]:
+    """The values of known nodes and of the constants that they read."""
+    values: dict[fx.Node, Any] = dict(constants)
+    for node in graph.nodes:
+        if node in known:
+            values[node] = _evaluated(node, values)
+    return values
+
+
 def fold(
     graph: fx.Graph, known: Collection[fx.Node], constants: Mapping[fx.Node, torch.Tensor]
 ) -> dict[fx.Node, torch.Tensor]:

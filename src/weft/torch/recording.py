@@ -16,9 +16,10 @@ from __future__ import annotations
 import builtins
 import operator
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import field
 from threading import get_ident
 from types import CodeType
@@ -31,6 +32,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.records import dataclass
+from weft.torch.folding import evaluate, known_nodes
 
 aten = torch.ops.aten
 _functorch: Any = vars(torch._C)["_functorch"]
@@ -99,18 +101,33 @@ def record(
     Returns:
         ``None`` where ``torch.export`` has to take it.
     """
-    leaves, in_spec = pytree.tree_flatten((args, dict(kwargs)))
+    recordings: list[_Recording] = []
     try:
-        if not leaves or not _is_plain(module, leaves):
-            return None
-        recording = _Recording(module)
-        recording.place_inputs(args, kwargs, leaves)
-        given, named = pytree.tree_unflatten(recording.given, in_spec)
-        with _unchanged(module), recording.running():
-            made, out_spec = pytree.tree_flatten(module(*given, **named))
-        recording.finish(made)
+        found = _record(module, args, kwargs, recordings)
     except Exception:  # noqa: BLE001 (the export tells what is wrong with the module)
+        found = None
+    for each in recordings:
+        with suppress(Exception):
+            each.give_elements()
+    return found
+
+
+def _record(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    recordings: list[_Recording],
+) -> Recorded | None:
+    leaves, in_spec = pytree.tree_flatten((args, dict(kwargs)))
+    if not leaves or not _is_plain(module, leaves):
         return None
+    recording = _Recording(module)
+    recordings.append(recording)
+    recording.place_inputs(args, kwargs, leaves)
+    given, named = pytree.tree_unflatten(recording.given, in_spec)
+    with _unchanged(module), recording.running():
+        made, out_spec = pytree.tree_flatten(module(*given, **named))
+    recording.finish(made)
     return Recorded(recording.graph, tuple(recording.placeholders), in_spec, out_spec)
 
 
@@ -282,6 +299,7 @@ class _Recording:
     def __post_init__(self) -> None:
         self._known: dict[int, _Traced] = {}
         self._kept: list[Any] = []
+        self._made: list[weakref.ref[_Traced]] = []
         self._modules: dict[int, list[str]] = {}
         self._paths: list[str] = []
         self._lifted = 0
@@ -506,7 +524,9 @@ class _Recording:
         if same is not None:
             same.node = node
             return same
-        return _traced(element, node, self)
+        made = _traced(element, node, self)
+        self._made.append(weakref.ref(made))
+        return made
 
     # --- the end ------------------------------------------------------------------------------
 
@@ -527,6 +547,25 @@ class _Recording:
                 self.graph.erase_node(node)
         order = {node: place for place, node in enumerate(self.graph.nodes)}
         self.placeholders.sort(key=lambda each: order[each.node])
+
+    def give_elements(self) -> None:
+        """Gives elements to tensors that the forward left in a cache outside of its module.
+
+        Those that depend on inputs have none.
+        """
+        cached = [made for each in self._made if (made := each()) is not None]
+        # Tensors with weak references cannot be swapped.
+        self._made.clear()
+        if not cached:
+            return
+        weights = {each.node: each.value for each in self.placeholders if each.kind != "input"}
+        values = evaluate(self.graph, known_nodes(self.graph, weights), weights)
+        for each in cached:
+            value = values.get(each.node)
+            if value is not None:
+                own = value.new_empty(0).set_(value)
+                with suppress(RuntimeError):
+                    torch.utils.swap_tensors(each, own)
 
 
 def _lies(tensor: torch.Tensor) -> tuple[Any, ...]:
