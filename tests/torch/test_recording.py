@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,13 @@ from weft.torch import capture as capturing
 from weft.torch.aten.importer import import_all, origin_of
 from weft.torch.capture import Captured, capture
 from weft.torch.recording import record
+
+
+@pytest.fixture(autouse=True)
+def _without_gradients() -> Iterator[None]:
+    """As modules are captured."""
+    with torch.no_grad():
+        yield
 
 
 class Of(nn.Module):

@@ -17,7 +17,6 @@ import builtins
 import operator
 import sys
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import field
@@ -33,6 +32,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.records import dataclass
 from weft.torch.folding import evaluate, known_nodes
+from weft.torch.restored import give_back, restored
+from weft.torch.traced import LeftError, Traced, traced
 
 aten = torch.ops.aten
 _functorch: Any = vars(torch._C)["_functorch"]
@@ -101,7 +102,7 @@ def record(
     Returns:
         ``None`` where ``torch.export`` has to take it.
     """
-    recordings: list[_Recording] = []
+    recordings: list[Recording] = []
     try:
         found = _record(module, args, kwargs, recordings)
     except Exception:  # noqa: BLE001 (the export tells what is wrong with the module)
@@ -116,23 +117,21 @@ def _record(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    recordings: list[_Recording],
+    recordings: list[Recording],
 ) -> Recorded | None:
     leaves, in_spec = pytree.tree_flatten((args, dict(kwargs)))
     if not leaves or not _is_plain(module, leaves):
         return None
-    recording = _Recording(module)
+    recording = Recording(module)
     recordings.append(recording)
     recording.place_inputs(args, kwargs, leaves)
     given, named = pytree.tree_unflatten(recording.given, in_spec)
-    with _unchanged(module), recording.running():
+    with restored(module, lambda each: type(each) is Traced) as changed, recording.running():
         made, out_spec = pytree.tree_flatten(module(*given, **named))
+    if changed:
+        raise LeftError(f"the forward changes {', '.join(changed)}")
     recording.finish(made)
     return Recorded(recording.graph, tuple(recording.placeholders), in_spec, out_spec)
-
-
-class _LeftError(Exception):
-    """Something that is left to ``torch.export``."""
 
 
 def _is_plain(module: torch.nn.Module, leaves: list[Any]) -> bool:
@@ -163,93 +162,6 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
     )
 
 
-# --- tensors ------------------------------------------------------------------------------------
-
-
-class _Traced(torch.Tensor):
-    """A tensor without elements whose ops are recorded.
-
-    Attributes:
-        element: of the device ``meta``, of the same type; views share memory as real ones do.
-        node: what made it, or wrote it last.
-    """
-
-    element: torch.Tensor
-    node: fx.Node
-    recording: _Recording
-
-    __torch_function__: Any = torch._C._disabled_torch_function_impl
-
-    @property
-    def data(self) -> Any:
-        return self.detach()
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        self._leave("its data are replaced")
-
-    def stride(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_layouts()
-        return super().stride(*args, **kwargs)
-
-    def is_contiguous(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_layouts()
-        return super().is_contiguous(*args, **kwargs)
-
-    def _check_layouts(self) -> None:
-        """Convolutions of channels-last tensors and the like give other strides here."""
-        values = [node.meta.get("val") for node in self.recording.graph.nodes]
-        tensors = [each for each in values if isinstance(each, torch.Tensor) and each.dim() > 3]
-        if not all(each.is_contiguous() for each in tensors):
-            self._leave("how it lies may not be as recorded")
-
-    def __repr__(self, *_: Any, **__: Any) -> str:
-        self.recording.left = True
-        return f"{type(self).__name__}({tuple(self.shape)}, {self.dtype})"
-
-    def _lacks(self, *_: Any, **__: Any) -> Any:
-        """In the place of methods that read elements or memory, not by an op."""
-        return self._leave("it has no memory")
-
-    data_ptr = untyped_storage = numpy = tolist = _lacks
-    __array__ = __dlpack__ = __dlpack_device__ = __deepcopy__ = __reduce_ex__ = _is_view = _lacks
-    _base: Any = property(_lacks)
-    _version: Any = property(_lacks)
-
-    def _leave(self, why: str) -> Any:
-        self.recording.left = True
-        raise _LeftError(why)
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for each in pytree.tree_leaves((args, kwargs)):
-            if isinstance(each, _Traced):
-                each.recording.left = True
-        raise _LeftError(f"{func} does not reach the recording")
-
-
-def _traced(
-    element: torch.Tensor, node: fx.Node, recording: _Recording, *, requires_grad: bool = False
-) -> _Traced:
-    if element.layout != torch.strided:
-        raise _LeftError(f"{node.name} gives a tensor that is {element.layout}")
-    make: Any = torch.Tensor._make_wrapper_subclass
-    tensor: _Traced = make(
-        _Traced,
-        element.size(),
-        strides=element.stride(),
-        storage_offset=element.storage_offset(),
-        dtype=element.dtype,
-        layout=element.layout,
-        device="cpu",
-        requires_grad=requires_grad,
-    )
-    # Else what asks for its memory in other ways would get any.
-    _C._set_throw_on_mutable_data_ptr(tensor)
-    tensor.element, tensor.node, tensor.recording = element, node, recording
-    return tensor
-
-
 # --- the mode -----------------------------------------------------------------------------------
 
 
@@ -259,7 +171,7 @@ class _Mode(ProxyTorchDispatchMode):
     PyTorch takes only its own kinds of modes there, so this is one of them.
     """
 
-    def __init__(self, recording: _Recording) -> None:
+    def __init__(self, recording: Recording) -> None:
         # That of the base class would import Inductor.
         TorchDispatchMode.__init__(self, torch._C.DispatchKey.PreDispatch)
         self._mode_key: Any = torch._C._TorchDispatchModeKey.PROXY
@@ -279,7 +191,7 @@ class _Mode(ProxyTorchDispatchMode):
 
 
 @dataclass(eq=False)
-class _Recording:
+class Recording:
     """A graph that is being recorded.
 
     Attributes:
@@ -297,9 +209,9 @@ class _Recording:
     left: bool = False
 
     def __post_init__(self) -> None:
-        self._known: dict[int, _Traced] = {}
+        self._known: dict[int, Traced] = {}
         self._kept: list[Any] = []
-        self._made: list[weakref.ref[_Traced]] = []
+        self._made: list[weakref.ref[Traced]] = []
         self._modules: dict[int, list[str]] = {}
         self._paths: list[str] = []
         self._lifted = 0
@@ -321,7 +233,7 @@ class _Recording:
 
     # --- placeholders -------------------------------------------------------------------------
 
-    def _place(self, kind: str, name: str, called: str, value: torch.Tensor) -> _Traced:
+    def _place(self, kind: str, name: str, called: str, value: torch.Tensor) -> Traced:
         if id(value) in self._known:
             element = self._known[id(value)].element
         else:
@@ -329,14 +241,14 @@ class _Recording:
                 value.size(), value.stride(), dtype=value.dtype, device="meta"
             )
         node = self._placeholder(called, element)
-        traced = _traced(element, node, self, requires_grad=value.requires_grad)
+        made = traced(element, node, self, requires_grad=value.requires_grad)
         # What asks for parameters must find them.
-        vars(traced)["_is_param"] = isinstance(value, torch.nn.Parameter)
+        vars(made)["_is_param"] = isinstance(value, torch.nn.Parameter)
         self.placeholders.append(Placeholder(node, kind, name, value))
-        self._known[id(value)] = traced
+        self._known[id(value)] = made
         # As long as its number is known.
         self._kept.append(value)
-        return traced
+        return made
 
     def _placeholder(self, called: str, value: Any) -> fx.Node:
         node = self.graph.create_node("placeholder", called, name=called)
@@ -362,7 +274,7 @@ class _Recording:
                     leaf.size(), leaf.stride(), dtype=leaf.dtype, device="meta"
                 )
                 node = self._placeholder(called, element)
-                self.given.append(_traced(element, node, self, requires_grad=leaf.requires_grad))
+                self.given.append(traced(element, node, self, requires_grad=leaf.requires_grad))
             self.placeholders.append(Placeholder(node, "input", node.name, leaf))
 
     # --- running ------------------------------------------------------------------------------
@@ -372,7 +284,7 @@ class _Recording:
         """Has the module's ops recorded.
 
         Raises:
-            _LeftError: the module gave itself other weights.
+            LeftError: the module gave itself other weights.
         """
         # Other versions of PyTorch may lack them: then the export is used.
         from torch._dispatch.python import enable_python_dispatcher  # noqa: PLC0415
@@ -397,16 +309,16 @@ class _Recording:
             for space, known in self._spaces:
                 placed = map(self._stand_in, known.values())
                 if list(space) != list(known) or not all(map(operator.is_, space.values(), placed)):
-                    raise _LeftError("the forward assigns, adds or removes weights")
+                    raise LeftError("the forward assigns, adds or removes weights")
         if self.left:
-            raise _LeftError("something came that is not recorded")
+            raise LeftError("something came that is not recorded")
 
     def _stand_in(self, weight: Any) -> Any:
         return None if weight is None else self._known[id(weight)]
 
     def _restore(self) -> None:
         for space, known in self._spaces:
-            _give_back(space, known)
+            give_back(space, known)
 
     @contextmanager
     def _called(self, module: torch.nn.Module) -> Iterator[None]:
@@ -426,7 +338,7 @@ class _Recording:
         _check(func, args, kwargs)
         if func is aten.lift_fresh.default:
             func = aten.lift_fresh_copy.default
-        taken: dict[int, _Traced] = {}
+        taken: dict[int, Traced] = {}
         nodes: list[Any] = []
         elements: list[Any] = []
         for value in args:
@@ -438,7 +350,7 @@ class _Recording:
         for name, value in kwargs.items():
             named_nodes[name], named_elements[name] = self._argument(value, taken)
         if torch.is_grad_enabled() and any(each.requires_grad for each in taken.values()):
-            raise _LeftError(f"{func} would have gradients")
+            raise LeftError(f"{func} would have gradients")
         if any(each.name == "device" for each in func._schema.arguments[len(args) :]):
             named_elements["device"] = torch.device("meta")
         name = self.graph._target_to_str(func.overloadpacket.__name__)
@@ -452,35 +364,35 @@ class _Recording:
             if made is None:
                 made = func(*elements, **named_elements)
         if any(_lies(each.element) != lay for each, lay in before):
-            raise _LeftError(f"{func} has a tensor lie otherwise")
+            raise LeftError(f"{func} has a tensor lie otherwise")
         return self._result(made, node, taken)
 
-    def _argument(self, value: Any, taken: dict[int, _Traced]) -> tuple[Any, Any]:
+    def _argument(self, value: Any, taken: dict[int, Traced]) -> tuple[Any, Any]:
         """An argument as the graph has it, and as the op takes it here."""
         if isinstance(value, torch.Tensor):
-            traced = value if type(value) is _Traced else self._constant(value)
-            if traced.recording is not self:
-                raise _LeftError("a tensor is left from another recording")
-            taken[id(traced.element)] = traced
-            return traced.node, traced.element
+            found = value if type(value) is Traced else self._constant(value)
+            if found.recording is not self:
+                raise LeftError("a tensor is left from another recording")
+            taken[id(found.element)] = found
+            return found.node, found.element
         if isinstance(value, list | tuple):
             pairs = [self._argument(each, taken) for each in value]
             kind: Any = list if isinstance(value, list) else tuple
             return kind(node for node, _ in pairs), kind(element for _, element in pairs)
         if isinstance(value, torch.device):
             if value.type != "cpu":
-                raise _LeftError(f"something is on {value}")
+                raise LeftError(f"something is on {value}")
             return value, torch.device("meta")
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | torch.Generator):
-            raise _LeftError(f"{type(value).__name__} among arguments")
+            raise LeftError(f"{type(value).__name__} among arguments")
         return value, value
 
-    def _constant(self, value: torch.Tensor) -> _Traced:
+    def _constant(self, value: torch.Tensor) -> Traced:
         """A tensor that the module has elsewhere than among its weights, or makes of numbers."""
         if id(value) in self._known:
             return self._known[id(value)]
         if not _is_ordinary(value):
-            raise _LeftError(f"a tensor is a {type(value).__name__}")
+            raise LeftError(f"a tensor is a {type(value).__name__}")
         name = self._attribute(value)
         if not name:
             path = self._paths[-1] if self._paths else ""
@@ -497,7 +409,7 @@ class _Recording:
                     return f"{path}.{name}".lstrip(".")
         return ""
 
-    def _result(self, made: Any, node: fx.Node, taken: Mapping[int, _Traced]) -> Any:
+    def _result(self, made: Any, node: fx.Node, taken: Mapping[int, Traced]) -> Any:
         node.meta["val"] = made
         if isinstance(made, torch.Tensor):
             return self._tensor(made, node, taken)
@@ -511,20 +423,20 @@ class _Recording:
                 elif each is None:
                     parts.append(None)
                 else:
-                    raise _LeftError(f"{node.target} gives {type(each).__name__}")
+                    raise LeftError(f"{node.target} gives {type(each).__name__}")
             return type(made)(parts)
         if made is None or isinstance(made, bool | int | float):
             return made
-        raise _LeftError(f"{node.target} gives {type(made).__name__}")
+        raise LeftError(f"{node.target} gives {type(made).__name__}")
 
-    def _tensor(self, element: torch.Tensor, node: fx.Node, taken: Mapping[int, _Traced]) -> Any:
+    def _tensor(self, element: torch.Tensor, node: fx.Node, taken: Mapping[int, Traced]) -> Any:
         if element.device.type != "meta":
-            raise _LeftError(f"{node.target} gives no tensor of meta")
+            raise LeftError(f"{node.target} gives no tensor of meta")
         same = taken.get(id(element))
         if same is not None:
             same.node = node
             return same
-        made = _traced(element, node, self)
+        made = traced(element, node, self)
         self._made.append(weakref.ref(made))
         return made
 
@@ -534,12 +446,12 @@ class _Recording:
         """Ends the graph with what the forward returned."""
         results: list[Any] = []
         for each in made:
-            if type(each) is _Traced and each.recording is self:
+            if type(each) is Traced and each.recording is self:
                 results.append(each.node)
             elif isinstance(each, _CONSTANTS):
                 results.append(each)
             else:
-                raise _LeftError(f"the forward gives {type(each).__name__}")
+                raise LeftError(f"the forward gives {type(each).__name__}")
         self.graph.output(tuple(results))
         for node in reversed(list(self.graph.nodes)):
             # As in the export.
@@ -587,13 +499,13 @@ def _normalized(func: Any, elements: list[Any]) -> torch.Tensor | None:
 def _check(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Leaves ops to the export that are not recorded as they are called."""
     if not isinstance(func, torch._ops.OpOverload) or torch.is_autocast_enabled("cpu"):
-        raise _LeftError(f"{func} is no op, or runs under autocast")
+        raise LeftError(f"{func} is no op, or runs under autocast")
     if _functorch.peek_interpreter_stack() is not None:
-        raise _LeftError(f"{func} is mapped or differentiated")
+        raise LeftError(f"{func} is mapped or differentiated")
     if func in _BY_VALUE or torch.Tag.data_dependent_output in func.tags:
-        raise _LeftError(f"{func} gives what depends on values")
+        raise LeftError(f"{func} gives what depends on values")
     if _trains(func, args, kwargs):
-        raise _LeftError(f"{func} writes statistics")
+        raise LeftError(f"{func} writes statistics")
 
 
 def _trains(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
@@ -656,102 +568,3 @@ def _calls(called: Callable[[torch.nn.Module], Any]) -> Iterator[None]:
         yield
     finally:
         torch.nn.Module.__call__ = own
-
-
-_OWN = ("_flat_weights", "_flat_weight_refs")
-"""Attributes that recurrent modules make anew of whatever weights they have."""
-
-
-@contextmanager
-def _unchanged(module: torch.nn.Module) -> Iterator[None]:
-    """Gives attributes of modules back what a forward changes.
-
-    Raises:
-        _LeftError: it changes some.
-    """
-    spaces = [(each, vars(each), dict(vars(each))) for each in module.modules()]
-    containers: dict[int, tuple[Any, Any]] = {}
-    for _, _, known in spaces:
-        for name, value in known.items():
-            if name not in ("_parameters", "_buffers"):
-                _note(value, containers)
-    changed: list[str] = []
-    try:
-        yield
-    finally:
-        for each, space, known in spaces:
-            changed += _restored(each, space, known)
-        for value, known in containers.values():
-            if not _same_contents(value, known):
-                if not _keeps_tensors(value, known):
-                    changed.append(type(value).__name__)
-                _give_back(value, known)
-    if changed:
-        raise _LeftError(f"the forward changes {', '.join(changed)}")
-
-
-def _restored(
-    module: torch.nn.Module, space: dict[str, Any], known: Mapping[str, Any]
-) -> list[str]:
-    """Gives attributes their values back; the names of those that the forward changed."""
-    names = [name for name in known.keys() | space.keys() if _differs(space, known, name)]
-    for name in names:
-        if name in known:
-            space[name] = known[name]
-        else:
-            del space[name]
-    # Recurrent modules list the weights that they find, whatever they are.
-    own = _OWN if isinstance(module, torch.nn.RNNBase) else ()
-    return [name for name in names if name not in own]
-
-
-def _note(value: Any, found: dict[int, tuple[Any, Any]]) -> None:
-    if isinstance(value, list | dict | set | deque | tuple) and id(value) not in found:
-        found[id(value)] = (value, _copied(value))
-        for each in value.values() if isinstance(value, dict) else value:
-            _note(each, found)
-
-
-def _copied(value: Any) -> Any:
-    return dict(value) if isinstance(value, dict) else list(value)
-
-
-def _same_contents(value: Any, known: Any) -> bool:
-    if isinstance(value, tuple):
-        return True
-    if isinstance(value, dict):
-        return _same_items(value, known)
-    if isinstance(value, set):
-        return len(value) == len(known) and all(each in value for each in known)
-    return len(value) == len(known) and all(map(_same, value, known))
-
-
-def _differs(space: Mapping[str, Any], known: Mapping[str, Any], name: str) -> bool:
-    return name not in space or name not in known or not _same(space[name], known[name])
-
-
-def _same_items(value: Mapping[Any, Any], known: Mapping[Any, Any]) -> bool:
-    return value.keys() == known.keys() and all(_same(value[key], known[key]) for key in known)
-
-
-def _same(one: Any, other: Any) -> bool:
-    if one is other:
-        return True
-    return type(one) is type(other) and isinstance(one, _CONSTANTS) and repr(one) == repr(other)
-
-
-def _keeps_tensors(value: Any, known: Any) -> bool:
-    """Whether a dict has gained tensors and nothing else: the next call makes them again."""
-    return (
-        isinstance(value, dict)
-        and all(key in value and _same(value[key], known[key]) for key in known)
-        and all(type(value[key]) is _Traced for key in value if key not in known)
-    )
-
-
-def _give_back(value: Any, known: Any) -> None:
-    value.clear()
-    if isinstance(value, dict | set):
-        value.update(known)
-    else:
-        value.extend(known)
