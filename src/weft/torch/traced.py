@@ -3,14 +3,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-if TYPE_CHECKING:
-    from weft.torch.recording import Recording
+
+class Recorder(Protocol):
+    """Where ops are recorded.
+
+    Attributes:
+        graph: of the nodes so far.
+        left: whether something came that is left to ``torch.export``.
+    """
+
+    graph: fx.Graph
+    left: bool
 
 
 class LeftError(Exception):
@@ -27,7 +36,7 @@ class Traced(torch.Tensor):
 
     element: torch.Tensor
     node: fx.Node
-    recording: Recording
+    recording: Recorder
 
     __torch_function__: Any = torch._C._disabled_torch_function_impl
 
@@ -83,7 +92,7 @@ class Traced(torch.Tensor):
 
 
 def traced(
-    element: torch.Tensor, node: fx.Node, recording: Recording, *, requires_grad: bool = False
+    element: torch.Tensor, node: fx.Node, recording: Recorder, *, requires_grad: bool = False
 ) -> Traced:
     """A recorded tensor.
 
