@@ -252,7 +252,9 @@ class Recording:
 
     def _placeholder(self, called: str, value: Any) -> fx.Node:
         node = self.graph.create_node("placeholder", called, name=called)
-        if hasattr(builtins, called):
+        if hasattr(builtins, called) and all(
+            each.node.name != called for each in self.placeholders
+        ):
             # The graph would keep such names to Python; nodes of ops have none of them.
             node.name = called
         node.meta["val"] = value
@@ -318,7 +320,11 @@ class Recording:
 
     def _restore(self) -> None:
         for space, known in self._spaces:
-            give_back(space, known)
+            if list(space) == list(known):
+                # Not anew: compiled code watches the dicts of modules.
+                space.update(known)
+            else:
+                give_back(space, known)
 
     @contextmanager
     def _called(self, module: torch.nn.Module) -> Iterator[None]:
