@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
+from weft.errors import UserError
 from weft.torch import capture as capturing
 from weft.torch.aten.importer import import_all, origin_of
 from weft.torch.capture import Captured, capture
@@ -182,6 +183,31 @@ def test_records_what_the_export_has_in_other_words(function: Callable[..., Any]
         made = torch.fx.Interpreter(torch.fx.GraphModule({}, found.graph)).run(*values.values())
         wanted = module(given)
     torch.testing.assert_close(made[0], wanted, rtol=0, atol=0)
+
+
+def _shifts(block: Of, y: torch.Tensor) -> torch.Tensor:
+    if y.shape[0] < block.window:
+        block.shift, block.window = 0, y.shape[0]
+    return y.roll(block.shift, 0) * block.window
+
+
+def _counts(block: Of, y: torch.Tensor) -> torch.Tensor:
+    block.calls += 1
+    return y * block.calls
+
+
+def test_numbers_that_are_assigned_are_recorded_if_the_next_call_computes_the_same() -> None:
+    module = Of(_shifts).eval()
+    module.shift, module.window = 2, 7
+    found = capture(module, (x,))
+    assert (module.shift, module.window) == (2, 7)
+    (rolled,) = found.graph.find_nodes(op="call_function", target=torch.ops.aten.roll.default)
+    assert rolled.args[1] == [0]
+    module = Of(_counts).eval()
+    module.calls = 3
+    with pytest.raises(UserError, match="computes with attributes that it changes"):
+        capture(module, (x,))
+    assert module.calls == 3
 
 
 # --- what is left to the export ---------------------------------------------------------------

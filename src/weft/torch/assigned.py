@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from weft.errors import UserError
 from weft.records import dataclass
+from weft.torch.recording import Recorded
 from weft.torch.watch import exact
 
 
@@ -25,7 +26,11 @@ def exported_alike(module: torch.nn.Module, export: Callable[[], Any]) -> Any:
 
     Args:
         module: whose forward is exported.
-        export: calls ``torch.export``, which undoes what the forward assigns to attributes.
+        export: calls ``torch.export`` or ``record``, which undo what the forward assigns to
+            attributes.
+
+    Returns:
+        What ``export`` gives; ``None`` where it gave that once.
 
     Raises:
         UserError: the next call would compute something else.
@@ -37,9 +42,11 @@ def exported_alike(module: torch.nn.Module, export: Callable[[], Any]) -> Any:
         return made, assigned
 
     exported, assigned = once()
-    if assigned:
+    if assigned and exported is not None:
         with _set(assigned):
             again, _ = once()
+        if again is None:
+            return None
         if not _equal_programs(exported, again):
             raise UserError(
                 f"the forward of {type(module).__name__} computes with attributes that it changes",
@@ -105,17 +112,30 @@ def _set(numbers: Sequence[_Number]) -> Iterator[None]:
 
 
 def _equal_programs(one: Any, other: Any) -> bool:
-    """Whether two exports of a module compute the same, number by number."""
-    if one.graph_module.code != other.graph_module.code:
-        return False
-    constants = [
-        [each for each in found.constants.values() if isinstance(each, torch.Tensor)]
-        for found in (one, other)
-    ]
-    return len(constants[0]) == len(constants[1]) and all(
-        first.dtype == second.dtype and torch.equal(first, second)
-        for first, second in zip(*constants, strict=True)
+    """Whether two exports or recordings of a module compute the same, number by number."""
+    constants = [_constants(one), _constants(other)]
+    return (
+        _text(one) == _text(other)
+        and len(constants[0]) == len(constants[1])
+        and all(
+            first.dtype == second.dtype and torch.equal(first, second)
+            for first, second in zip(*constants, strict=True)
+        )
     )
+
+
+def _text(found: Any) -> Any:
+    if isinstance(found, Recorded):
+        return [
+            (each.name, each.target, str(each.args), str(each.kwargs)) for each in found.graph.nodes
+        ]
+    return found.graph_module.code
+
+
+def _constants(found: Any) -> list[torch.Tensor]:
+    if isinstance(found, Recorded):
+        return [each.value for each in found.placeholders if each.kind == "constant"]
+    return [each for each in found.constants.values() if isinstance(each, torch.Tensor)]
 
 
 @contextmanager

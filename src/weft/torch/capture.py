@@ -36,7 +36,7 @@ from weft.torch.assigned import exported_alike
 from weft.torch.exporting import GATE
 from weft.torch.folding import fold, known_nodes, simplify, simplify_exported
 from weft.torch.functional import replace_writes
-from weft.torch.recording import record
+from weft.torch.recording import Recorded, record
 from weft.torch.tensors import memory_of
 
 Kind: TypeAlias = Literal["parameter", "buffer", "constant", "state", "input"]
@@ -176,7 +176,7 @@ def _recorded(
     module: torch.nn.Module, call: tuple[tuple[Any, ...], dict[str, Any]], leaves: Sequence[Any]
 ) -> Captured | None:
     """A module that can be captured without ``torch.export``."""
-    found = record(module, *call)
+    found: Recorded | None = exported_alike(module, lambda: record(module, *call))
     if found is None:
         return None
     simplify(found.graph)

@@ -21,6 +21,7 @@ def restored(module: torch.nn.Module, gained: Callable[[Any], bool]) -> Iterator
     """Gives the attributes of a module and its submodules back what a forward changes.
 
     Tensors that dicts gain are taken out again and are no change: the next call makes them again.
+    Numbers in the place of numbers are no change, either: ``exported_alike`` looks at these.
 
     Args:
         module: whose forward runs within the block.
@@ -53,6 +54,7 @@ def _restored(
 ) -> list[str]:
     """Gives attributes their values back; the names of those that the forward changed."""
     names = [name for name in known.keys() | space.keys() if _differs(space, known, name)]
+    numbers = {name for name in names if _is_number(space, name) and _is_number(known, name)}
     for name in names:
         if name in known:
             space[name] = known[name]
@@ -60,7 +62,11 @@ def _restored(
             del space[name]
     # Recurrent modules list the weights that they find, whatever they are.
     own = _OWN if isinstance(module, torch.nn.RNNBase) else ()
-    return [name for name in names if name not in own]
+    return [name for name in names if name not in numbers and name not in own]
+
+
+def _is_number(space: Mapping[str, Any], name: str) -> bool:
+    return isinstance(space.get(name), int | float)
 
 
 def _note(value: Any, found: dict[int, tuple[Any, Any]]) -> None:
