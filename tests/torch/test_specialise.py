@@ -14,7 +14,7 @@ import weft.torch.dynamo
 from weft.errors import UserError
 from weft.runtime.cache import Cache
 from weft.runtime.record import made_for
-from weft.torch.eager import Times, _race
+from weft.torch.eager import SECONDS, Times, _race
 from weft.torch.specialise import Runners, Settings, specialise
 
 
@@ -236,7 +236,7 @@ def test_times_are_remembered_by_architecture_shape_and_threads(monkeypatch, tmp
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     found: list[Times] = []
 
-    def race(_: object) -> tuple[dict[str, float], bool]:
+    def race(*_: object) -> tuple[dict[str, float], bool]:
         found.append(Times(float(len(found) + 1), 9.0))
         return {"weft": found[-1].weft, "contiguous": 9.0}, True
 
@@ -263,7 +263,7 @@ def test_a_lost_comparison_is_made_again_by_the_next_process(monkeypatch, tmp_pa
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     weft = iter((20.0, 1.0))
     monkeypatch.setattr(
-        "weft.torch.eager._race", lambda _: ({"weft": next(weft), "contiguous": 9.0}, True)
+        "weft.torch.eager._race", lambda *_: ({"weft": next(weft), "contiguous": 9.0}, True)
     )
     x = torch.randn(1, 3, 8, 8)
     assert specialise(Image().eval(), (x,)).times == Times(20.0, 9.0)
@@ -273,17 +273,17 @@ def test_a_lost_comparison_is_made_again_by_the_next_process(monkeypatch, tmp_pa
 def test_what_wins_narrowly_is_compared_thrice(monkeypatch, tmp_path):
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     weft, contiguous = [8.0, 7.5, 8.5], [9.0, 8.8, 8.9]
-    made: list[int] = []
+    made: list[float] = []
 
-    def race(_: object) -> tuple[dict[str, float], bool]:
-        made.append(0)
+    def race(_: object, seconds: float) -> tuple[dict[str, float], bool]:
+        made.append(seconds)
         return {"weft": weft[len(made) - 1], "contiguous": contiguous[len(made) - 1]}, False
 
     monkeypatch.setattr("weft.torch.eager._race", race)
     x = torch.randn(1, 3, 8, 8)
     wanted = [Times(8.0, 9.0), Times(7.5, 8.8), Times(7.5, 8.8), Times(7.5, 8.8)]
     assert [specialise(Image().eval(), (x,)).times for _ in wanted] == wanted
-    assert len(made) == 3
+    assert made == [SECONDS, SECONDS / 2, SECONDS / 2]
 
 
 class Clock:
@@ -335,7 +335,7 @@ def test_a_comparison_ends_when_the_difference_is_clear_or_its_time_is_over(
 ):
     clock = Clock(**seconds)
     monkeypatch.setattr("weft.torch.eager.time", clock)
-    found, decided = _race(clock.contestants)
+    found, decided = _race(clock.contestants, SECONDS)
     names = list(seconds)[: len(least)]
     assert found == {
         name: pytest.approx(1e6 * each) for name, each in zip(names, least, strict=True)
@@ -346,7 +346,7 @@ def test_a_comparison_ends_when_the_difference_is_clear_or_its_time_is_over(
 def test_what_is_clearly_slower_drops_out_while_others_race_on(monkeypatch):
     clock = Clock(weft=[0.03], contiguous=[0.06], inputs_channels_last=[0.0315])
     monkeypatch.setattr("weft.torch.eager.time", clock)
-    found, decided = _race(clock.contestants)
+    found, decided = _race(clock.contestants, SECONDS)
     assert list(found) == ["weft", "contiguous", "inputs_channels_last"]
     assert decided
     assert clock.runs == {"weft": 21, "contiguous": 4, "inputs_channels_last": 21}
@@ -355,7 +355,7 @@ def test_what_is_clearly_slower_drops_out_while_others_race_on(monkeypatch):
 def test_short_runs_are_measured_in_batches(monkeypatch):
     clock = Clock(weft=[0.1, 0.0001], contiguous=[0.0004])
     monkeypatch.setattr("weft.torch.eager.time", clock)
-    found, decided = _race(clock.contestants)
+    found, decided = _race(clock.contestants, SECONDS)
     assert found == {"weft": pytest.approx(100), "contiguous": pytest.approx(400)}
     assert decided
     # Two single runs, then two batches of a millisecond.

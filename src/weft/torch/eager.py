@@ -30,11 +30,14 @@ Layout: TypeAlias = Literal["contiguous", "channels-last"]
 
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 SECONDS = 2.0
-"""So long a comparison takes, unless two runs of both compiled code and PyTorch take longer."""
+"""So long a first comparison takes, unless two runs of both compiled code and PyTorch take longer.
+
+One that is repeated takes half as long.
+"""
 COMPARISONS = 3
 """So often what wins narrowly is compared: by further processes, too."""
 # Before anybody drops out: other programs may disturb one round, seldom all.
-_LEAST_ROUNDS, _LEAST_SECONDS = 3, SECONDS / 4
+_LEAST_ROUNDS = 3
 _MOST_ROUNDS = 40
 _BATCH_SECONDS = 1e-3
 _DECIDING = ("weft", "contiguous")
@@ -145,7 +148,7 @@ def times(
             other = own_forward(twin, captured, "contiguous")
             runs["channels_last"] = partial(other, given)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        least, clear = _race(runs)
+        least, clear = _race(runs, SECONDS if known is None else SECONDS / 2)
     comparisons = COMPARISONS if clear else 1
     if known is not None:
         comparisons = max(comparisons, known["comparisons"] + 1)
@@ -180,8 +183,10 @@ def lies(leaf: Any) -> str:
     return f"{leaf.dtype} {leaf.layout} {tuple(leaf.shape)} {strides}"
 
 
-def _race(runs: Mapping[str, Callable[[], object]]) -> tuple[dict[str, float], bool]:
-    """Runs by turns, until one is clearly the fastest or ``SECONDS`` are over.
+def _race(
+    runs: Mapping[str, Callable[[], object]], seconds: float
+) -> tuple[dict[str, float], bool]:
+    """Runs by turns, until one is clearly the fastest or so many seconds are over.
 
     After ``n`` rounds those drop out whose fastest batch took ``1 + 1/n`` times as long as the
     fastest of all: other programs make some batches longer, none shorter.
@@ -195,7 +200,7 @@ def _race(runs: Mapping[str, Callable[[], object]]) -> tuple[dict[str, float], b
     for name, run in runs.items():
         try:
             # The first run takes longer than others.
-            if name in _DECIDING or time.perf_counter() - start < SECONDS:
+            if name in _DECIDING or time.perf_counter() - start < seconds:
                 run()
                 racing.append(name)
         except RuntimeError:
@@ -205,17 +210,17 @@ def _race(runs: Mapping[str, Callable[[], object]]) -> tuple[dict[str, float], b
     least: dict[str, float] = {}
     for number in range(1, _MOST_ROUNDS + 1):
         for name in racing:
-            if time.perf_counter() - start < SECONDS or (name in _DECIDING and number == 1):
+            if time.perf_counter() - start < seconds or (name in _DECIDING and number == 1):
                 batch = ceil(_BATCH_SECONDS / least[name]) if name in least else 1
-                seconds = _seconds(runs[name], batch)
-                least[name] = min(seconds, least.get(name, seconds))
+                taken = _seconds(runs[name], batch)
+                least[name] = min(taken, least.get(name, taken))
         spent, fastest = time.perf_counter() - start, min(least.values())
-        if number >= _LEAST_ROUNDS or spent >= _LEAST_SECONDS:
+        if number >= _LEAST_ROUNDS or spent >= seconds / 4:
             bound = fastest * (1 + 1 / number)
             racing = [name for name in racing if least.get(name, bound) <= bound]
-        if len(racing) == 1 or spent >= SECONDS:
+        if len(racing) == 1 or spent >= seconds:
             break
-    return {name: seconds * 1e6 for name, seconds in least.items()}, len(racing) == 1
+    return {name: taken * 1e6 for name, taken in least.items()}, len(racing) == 1
 
 
 def _seconds(run: Callable[[], object], count: int) -> float:
