@@ -144,10 +144,9 @@ def capture(
             # What PyTorch says of its own use of itself and of weights under two names.
             warnings.simplefilter("ignore")
             apart = _apart(module, args, kwargs)
-            if decompose is None:
-                recorded = _recorded(module, apart, leaves)
-                if recorded is not None:
-                    return recorded
+            recorded = _recorded(module, apart, leaves) if decompose is None else None
+            if recorded is not None:
+                return recorded
             exported = exported_alike(
                 module, lambda: torch.export.export(module, *apart, strict=False)
             )
