@@ -32,27 +32,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.records import dataclass
 from weft.torch.folding import evaluate, known_nodes
+from weft.torch.recordable import CONSTANTS, TRAINING, check, is_ordinary, is_plain
 from weft.torch.restored import give_back, restored
 from weft.torch.traced import LeftError, Traced, traced
 
 aten = torch.ops.aten
-_functorch: Any = vars(torch._C)["_functorch"]
-
-_CONSTANTS = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.memory_format)
-"""Types of arguments that are no tensors, as the export takes them."""
-_TRAINING = {
-    "batch_norm": 5,
-    "native_batch_norm": 5,
-    "cudnn_batch_norm": 5,
-    "instance_norm": 5,
-    "_native_batch_norm_legit": 5,
-    "_batch_norm_with_update": 5,
-}
-"""Ops that write statistics without a word in their schema, and which argument makes them."""
-_STATISTICS = 3
-"""The first of them, among their arguments."""
-_BY_VALUE = (aten.is_nonzero.default, aten.item.default)
-"""Ops that give what depends on values, and do not say so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,46 +104,18 @@ def _record(
     recordings: list[Recording],
 ) -> Recorded | None:
     leaves, in_spec = pytree.tree_flatten((args, dict(kwargs)))
-    if not leaves or not _is_plain(module, leaves):
+    if not leaves or not is_plain(module, leaves):
         return None
     recording = Recording(module)
     recordings.append(recording)
     recording.place_inputs(args, kwargs, leaves)
     given, named = pytree.tree_unflatten(recording.given, in_spec)
-    with restored(module, lambda each: type(each) is Traced) as changed, recording.running():
+    with restored(module) as changed, recording.running():
         made, out_spec = pytree.tree_flatten(module(*given, **named))
     if changed:
         raise LeftError(f"the forward changes {', '.join(changed)}")
     recording.finish(made)
     return Recorded(recording.graph, tuple(recording.placeholders), in_spec, out_spec)
-
-
-def _is_plain(module: torch.nn.Module, leaves: list[Any]) -> bool:
-    if torch.is_autocast_enabled("cpu") or isinstance(module, fx.GraphModule):
-        return False
-    for each in module.modules():
-        if each.training or isinstance(each, torch.jit.ScriptModule):
-            return False
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    if not all(isinstance(leaf, (torch.Tensor, *_CONSTANTS)) for leaf in leaves):
-        return False
-    if not all(each.is_contiguous() for each in tensors):
-        return False
-    weights = [*module.parameters(), *module.buffers()]
-    # What convolutions give lies as their weights do.
-    if not all(each.dim() < 4 or each.is_contiguous() for each in weights):
-        return False
-    return all(map(_is_ordinary, (*tensors, *weights)))
-
-
-def _is_ordinary(tensor: torch.Tensor) -> bool:
-    return (
-        type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-        and tensor.device.type == "cpu"
-        and tensor.layout == torch.strided
-        and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-        and not _functorch.is_functorch_wrapped_tensor(tensor)
-    )
 
 
 # --- the mode -----------------------------------------------------------------------------------
@@ -262,6 +218,7 @@ class Recording:
 
     def place_inputs(self, args: Any, kwargs: Mapping[str, Any], leaves: list[Any]) -> None:
         """Makes placeholders of the arguments, named as the forward's arguments."""
+        # Another version of PyTorch may lack it: then the export is used.
         from torch._export.utils import _bind_signature_to_inputs  # noqa: PLC0415
 
         named = _bind_signature_to_inputs(self.module, args, dict(kwargs))
@@ -341,7 +298,7 @@ class Recording:
 
     def op(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Records an op, and gives what it gives."""
-        _check(func, args, kwargs)
+        check(func, args, kwargs)
         if func is aten.lift_fresh.default:
             func = aten.lift_fresh_copy.default
         taken: dict[int, Traced] = {}
@@ -397,7 +354,7 @@ class Recording:
         """A tensor that the module has elsewhere than among its weights, or makes of numbers."""
         if id(value) in self._known:
             return self._known[id(value)]
-        if not _is_ordinary(value):
+        if not is_ordinary(value):
             raise LeftError(f"a tensor is a {type(value).__name__}")
         name = self._attribute(value)
         if not name:
@@ -454,7 +411,7 @@ class Recording:
         for each in made:
             if type(each) is Traced and each.recording is self:
                 results.append(each.node)
-            elif isinstance(each, _CONSTANTS):
+            elif isinstance(each, CONSTANTS):
                 results.append(each)
             else:
                 raise LeftError(f"the forward gives {type(each).__name__}")
@@ -496,30 +453,10 @@ def _normalized(func: Any, elements: list[Any]) -> torch.Tensor | None:
     """What a batch normalization of the usual kind gives; PyTorch would take it apart."""
     if func is not aten.batch_norm.default:
         return None
-    x, *channels = elements[: _TRAINING["batch_norm"]]
+    x, *channels = elements[: TRAINING["batch_norm"]]
     wanted = (x.shape[1:2], x.dtype)
     plain = all(each is None or (each.shape, each.dtype) == wanted for each in channels)
     return torch.empty_like(x) if plain and x.is_contiguous() else None
-
-
-def _check(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Leaves ops to the export that are not recorded as they are called."""
-    if not isinstance(func, torch._ops.OpOverload) or torch.is_autocast_enabled("cpu"):
-        raise LeftError(f"{func} is no op, or runs under autocast")
-    if _functorch.peek_interpreter_stack() is not None:
-        raise LeftError(f"{func} is mapped or differentiated")
-    if func in _BY_VALUE or torch.Tag.data_dependent_output in func.tags:
-        raise LeftError(f"{func} gives what depends on values")
-    if _trains(func, args, kwargs):
-        raise LeftError(f"{func} writes statistics")
-
-
-def _trains(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    place = _TRAINING.get(func._schema.name.removeprefix("aten::"))
-    if place is None or len(args) < place or args[_STATISTICS] is None:
-        return place is not None and len(args) < place
-    name = func._schema.arguments[place].name
-    return bool(args[place] if place < len(args) else kwargs.get(name, True))
 
 
 def _identifier(path: str) -> str:

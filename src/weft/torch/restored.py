@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+from weft.torch.traced import Traced
 
 _PLAIN = (int, float, complex, str, bytes, bool, torch.dtype, torch.device, torch.Size)
 """Types whose values are the same where they are equal."""
@@ -17,15 +19,14 @@ _OWN = ("_flat_weights", "_flat_weight_refs")
 
 
 @contextmanager
-def restored(module: torch.nn.Module, gained: Callable[[Any], bool]) -> Iterator[list[str]]:
+def restored(module: torch.nn.Module) -> Iterator[list[str]]:
     """Gives the attributes of a module and its submodules back what a forward changes.
 
-    Tensors that dicts gain are taken out again and are no change: the next call makes them again.
+    Recorded tensors that dicts gain are taken out and are no change: the next call makes others.
     Numbers in the place of numbers are no change, either: ``exported_alike`` looks at these.
 
     Args:
         module: whose forward runs within the block.
-        gained: whether something that a dict gained is such a tensor.
 
     Yields:
         A list, which holds after the block what was changed.
@@ -44,7 +45,7 @@ def restored(module: torch.nn.Module, gained: Callable[[Any], bool]) -> Iterator
             changed += _restored(each, space, known)
         for value, known in containers.values():
             if not _same_contents(value, known):
-                if not _gains(value, known, gained):
+                if not _gains(value, known):
                     changed.append(type(value).__name__)
                 give_back(value, known)
 
@@ -104,12 +105,12 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and isinstance(one, _PLAIN) and repr(one) == repr(other)
 
 
-def _gains(value: Any, known: Any, gained: Callable[[Any], bool]) -> bool:
-    """Whether a dict has gained some values and nothing else has changed."""
+def _gains(value: Any, known: Any) -> bool:
+    """Whether a dict has gained recorded tensors and nothing else has changed."""
     return (
         isinstance(value, dict)
         and all(key in value and _same(value[key], known[key]) for key in known)
-        and all(gained(value[key]) for key in value if key not in known)
+        and all(type(value[key]) is Traced for key in value if key not in known)
     )
 
 
