@@ -30,9 +30,9 @@ Layout: TypeAlias = Literal["contiguous", "channels-last"]
 
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 SECONDS = 2.0
-"""So long a first comparison takes, unless two runs of both compiled code and PyTorch take longer.
+"""After so long a first comparison begins no further run, but for two of each contestant.
 
-One that is repeated takes half as long.
+One that is repeated has half as long.
 """
 COMPARISONS = 3
 """So often what wins narrowly is compared: by further processes, too."""
