@@ -107,6 +107,9 @@ class Options:
         parameters: weights that are given at run time: ``runtime`` for all of them, or their names.
             What is built depends on the architecture only, so that further checkpoints need no
             compiler; ``CompiledNet.load`` replaces them.
+        in_place: whether large ones of these stay in the arrays that were given, where kernels
+            read them as they lie: dense layers of one row do.  Such arrays are kept, and must
+            not change while the network runs; it sees changes between runs.
         flavour: dialect of C: ``c89``, ``c99`` or ``gnu``; the target's if not given.
         regions: bytes of each memory that the arena may use, by name, the nearest first: ``dtcm``,
             ``sram``, ...  Buffers with much traffic for their size go to the nearest; the C takes
@@ -153,6 +156,7 @@ class Options:
     tune_seconds: float = TUNE_SECONDS
     plan: PlanSource | None = None
     parameters: Parameters = ()
+    in_place: bool = False
     flavour: str = ""
     regions: Mapping[str, int] | None = None
     ram: int | None = None
@@ -372,6 +376,7 @@ class CompileKeywords(TuneKeywords, total=False):
     tune_seconds: float
     plan: PlanSource | None
     parameters: Parameters
+    in_place: bool
     regions: Mapping[str, int] | None
 
 

@@ -94,6 +94,7 @@ class Build:
             "tuned": asked.tune,
             "planned": asked.plan,
             "parameters at run time": asked.parameters,
+            "read in place": asked.in_place,
             f"{asked.encoding} weights": asked.encoding,
             f"stored as {asked.precision}": asked.precision,
             f"rounding by at most {asked.max_rounding:g}": asked.max_rounding != MAX_ROUNDING,
@@ -113,7 +114,7 @@ class Build:
         parts += (digest_of(choices), asked.libraries, str(asked.plan or ""), asked.parameters)
         parts += tuple((asked.regions or {}).items())
         parts += (asked.encoding, asked.optimize, asked.precision, asked.keep_float32)
-        parts += (asked.max_rounding,)
+        parts += (asked.max_rounding, asked.in_place)
         return build_key(self.compiler, self.dialect, self.flags, identity, asked.batch, *parts)
 
     @rare_collection()
@@ -123,7 +124,8 @@ class Build:
             self.options, target=self.machine, simd="", choices=choices or None, tune=False
         )
         with prepared_calls():
-            program = lowered(made_plan(bound(net, options.batch), options))
+            plan = made_plan(bound(net, options.batch), options)
+            program = lowered(plan, in_place=options.in_place)
             net.release()
             return build(program, self.dialect, compiler=self.compiler, flags=self.flags)
 

@@ -281,8 +281,14 @@ def choices_of(options: Options, machine: Target) -> Mapping[str, str] | None:
 
 
 @rare_collection()
-def lowered(plan: Plan, name: str = "") -> Program:
-    """The program of a plan, with that of its parameters for the same machine and threads."""
+def lowered(plan: Plan, name: str = "", *, in_place: bool = False) -> Program:
+    """The program of a plan, with that of its parameters for the same machine and threads.
+
+    Args:
+        plan: what is lowered.
+        name: of the program, if not the graph's.
+        in_place: as for ``weft.Options``.
+    """
 
     def planned_too(graph: Graph) -> Plan:
         announce("planning the preparation")
@@ -293,7 +299,7 @@ def lowered(plan: Plan, name: str = "") -> Program:
         return replace(made, target=plan.target)
 
     announce("lowering")
-    return lower(plan, name, planned_too)
+    return lower(plan, name, planned_too, in_place=in_place)
 
 
 @rare_collection()

@@ -111,6 +111,22 @@ class _Calls:
         self.used.add(name)
         return f"{self.held}.{name}" if self.held else name
 
+    def moved_made(self, offset: int) -> str:
+        """A place in the memory that is prepared."""
+        made = self.pointer(self.made)
+        return f"({made} + {offset})" if offset else made
+
+    def holds(self) -> list[str]:
+        """Notes the addresses of the parameters that runs read where they lie."""
+        first = self.program.preparation
+        if first is None:
+            return []
+        return [
+            f"    *(const void **){self.moved_made(offset)} = "
+            f"{self.interface.parameters}[{self.parameters[name]}];"
+            for name, offset in first.held.items()
+        ]
+
     def port(self, ports: Sequence[PortName], address: Address, const: bool) -> Base:
         """The base of an input or output."""
         for each in ports:
@@ -130,6 +146,11 @@ class _Calls:
                 return Base(self.pointer(self.kept), "unsigned char", const=False)
             case Region.PREPARED:
                 return Base(self.pointer(self.made), "unsigned char", const=not self.preparing)
+            case Region.HELD:
+                first = self.program.preparation
+                assert first is not None
+                place = self.moved_made(first.held[address.name])
+                return Base(f"*(const void *const *){place}", "void", const=True)
             case Region.INPUT if self.preparing:
                 place = self.parameters[address.name]
                 return Base(f"{self.interface.parameters}[{place}]", "void", const=True)
@@ -231,7 +252,7 @@ class Runs:
             self.direct, held, later_ports(steps),
         )  # fmt: skip
         variables = {var: taken.fresh(var) for var in _repeat_variables(steps)}
-        body: list[str] = []
+        body = wrap_all(calls.holds()) if preparing else []
         for end, step in enumerate(steps, 1):
             body += _steps(calls, [step], variables, 1)
             if end in marks:

@@ -21,6 +21,12 @@ from weft.records import dataclass
 
 Array: TypeAlias = "np.ndarray | Unknown"
 
+IN_PLACE_BYTES = 16 << 20
+"""From so many bytes on a dense layer of one row may read a parameter where it lies.
+
+What a core reads of it then comes from memory or a shared cache, packed or not.
+"""
+
 
 class ValueUnknown(Exception):
     """Elements were asked for that are only known at run time."""

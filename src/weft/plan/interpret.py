@@ -51,6 +51,8 @@ class _Machine:
         self.memory[Region.PREPARED, ""] = np.full(first.bytes, POISON, np.uint8)
         for port in first.parameters:
             self.memory[Region.INPUT, port.name] = _bytes(parameters[port.name])
+            if port.name in first.held:
+                self.memory[Region.HELD, port.name] = self.memory[Region.INPUT, port.name]
         arenas = dict(self.memory)
         self.memory[Region.ARENA, ""] = np.full(first.arena_bytes, POISON, np.uint8)
         self.run(first.steps, {})

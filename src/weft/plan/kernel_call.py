@@ -48,7 +48,7 @@ def block_by_block(first: KernelCall, second: KernelCall) -> KernelCall | None:
     weights = frozenset(
         param.name
         for param, address in zip(kernel.params, read, strict=False)
-        if address.region in (Region.WEIGHTS, Region.PREPARED)
+        if address.region in (Region.WEIGHTS, Region.PREPARED, Region.HELD)
     )
     return KernelCall(
         kernel,

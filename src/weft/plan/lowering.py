@@ -8,8 +8,9 @@ from dataclasses import field, replace
 
 import numpy as np
 
+from weft.dtypes import DType
 from weft.errors import UserError
-from weft.ir.unknown import Array, digest, is_known, unshaped
+from weft.ir.unknown import IN_PLACE_BYTES, Array, Unknown, digest, is_known, unshaped
 from weft.loops.nodes import Buffer, Kernel
 from weft.loops.simplify import simplify_kernel
 from weft.plan.called import in_place, renamed
@@ -18,7 +19,7 @@ from weft.plan.implementation import Packed
 from weft.plan.lazy_weights import LazyArray
 from weft.plan.memory import aligned
 from weft.plan.plan import ALIGNMENT
-from weft.plan.program import Address, Function, Region
+from weft.plan.program import ADDRESS_BYTES, Address, Function, Port, Region
 from weft.plan.work import parts_of, shared_scratch
 from weft.records import dataclass
 from weft.targets.target import Costs
@@ -77,6 +78,8 @@ class Lowering:
 
     Attributes:
         costs: of the machine; caches: bytes that a core has of every level, nearest first.
+        reads_in_place: whether large parameters that kernels read as they are are not copied.
+        held: these, and where the second program puts their addresses.
     """
 
     costs: Costs
@@ -100,6 +103,7 @@ class Lowering:
         default_factory=dict[tuple[int, Packed | None], str]
     )
     prepared: dict[str, Array] = field(default_factory=dict[str, Array])
+    held: dict[Port, int] = field(default_factory=dict[Port, int])
     places: dict[str, Address] = field(default_factory=dict[str, Address])
     prepared_bytes: int = 0
     loops: int = 0
@@ -107,6 +111,7 @@ class Lowering:
         default_factory=dict[tuple[str, int], tuple[Kernel, tuple[int, ...]]]
     )
 
+    reads_in_place: bool = False
     rooms: dict[tuple[str, int], frozenset[str]] = field(
         default_factory=dict[tuple[str, int], frozenset[str]]
     )
@@ -204,12 +209,22 @@ class Lowering:
     def prepare(self, value: str, packed: np.ndarray) -> Address:
         """Where a weight lies that the second program makes."""
         packed = unshaped(packed)
+        name = packed.origin if isinstance(packed, Unknown) else None
+        if self.reads_in_place and isinstance(name, str) and packed.nbytes >= IN_PLACE_BYTES:
+            return self.hold(Port(name, DType.of(packed.dtype), packed.shape))
         key = digest(packed)
         if key not in self.places:
             self.prepared[self.unique(identifier(value))] = packed
             self.places[key] = Address(Region.PREPARED, "", self.prepared_bytes)
             self.prepared_bytes += aligned(packed.nbytes, ALIGNMENT)
         return self.places[key]
+
+    def hold(self, parameter: Port) -> Address:
+        """A parameter that runs read where it lies."""
+        if parameter not in self.held:
+            self.held[parameter] = self.prepared_bytes
+            self.prepared_bytes += aligned(ADDRESS_BYTES, ALIGNMENT)
+        return Address(Region.HELD, parameter.name)
 
     def variable(self) -> str:
         """A loop variable of its own."""

@@ -6,7 +6,7 @@ This is all that code generation sees: no graph, no choices left.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -27,6 +27,10 @@ else:
     weights_bytes = later("weft.plan.lazy_weights").weights_bytes
 
 
+ADDRESS_BYTES = 8
+"""Room for an address, on every machine."""
+
+
 class Region(Enum):
     """Where an address is counted from."""
 
@@ -36,6 +40,8 @@ class Region(Enum):
     WEIGHTS = "weights"
     STATE = "state"
     PREPARED = "prepared"
+    HELD = "held"
+    """A parameter where the caller has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +200,15 @@ class Preparation:
         bytes: that it writes, of the region ``PREPARED``.
         steps: the calls, in order; parameters are inputs.
         arena_bytes: size of its own scratch memory.
+        held: parameters that runs read where they lie, and where in ``PREPARED`` their addresses
+            are put.
     """
 
     parameters: tuple[Port, ...]
     bytes: int
     steps: tuple[ProgramStep, ...]
     arena_bytes: int
+    held: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, repr=False)

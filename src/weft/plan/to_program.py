@@ -326,16 +326,20 @@ def _extern(name: str, parameters: Sequence[FormalParameter], body: ExternBody) 
     )
 
 
-def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program:
+def lower(
+    plan: Plan, name: str = "", prepared: PlanOf | None = None, *, in_place: bool = False
+) -> Program:
     """The program of a plan.
 
     Args:
         plan: what to lower; calls that are worth it are cut for its threads.
         name: of the program, if not the graph's.
         prepared: plans the graph that makes of parameters what the kernels read.
+        in_place: whether runs read large parameters where the caller has them, if kernels can.
     """
     target = plan.target
-    lowering = Lowering(target.costs if target else DESKTOP, target.caches if target else ())
+    costs, caches = (target.costs, target.caches) if target else (DESKTOP, ())
+    lowering = Lowering(costs, caches, reads_in_place=in_place)
     graph, handed = plan.graph, set(plan.states.values())
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= {value: Address(Region.OUTPUT, value) for value in graph.outputs}
@@ -365,7 +369,7 @@ def lower(plan: Plan, name: str = "", prepared: PlanOf | None = None) -> Program
 
 def _preparation(lowering: Lowering, name: str, planned: PlanOf | None) -> Preparation | None:
     """The second program, if there are parameters."""
-    if not lowering.prepared:
+    if not lowering.prepared and not lowering.held:
         return None
     if planned is None:
         raise UserError(
@@ -378,8 +382,10 @@ def _preparation(lowering: Lowering, name: str, planned: PlanOf | None) -> Prepa
     ports = {value: Address(Region.INPUT, value) for value in graph.inputs}
     ports |= dict(zip(graph.outputs, lowering.places.values(), strict=True))
     steps = _Scope(plan, lowering, ports).steps()
+    held = {port.name: place for port, place in lowering.held.items()}
     parameters = _ports(graph.inputs, plan.types)
-    return Preparation(parameters, lowering.prepared_bytes, steps, plan.arena_bytes)
+    parameters += tuple(port for port in lowering.held if port.name not in ports)
+    return Preparation(parameters, lowering.prepared_bytes, steps, plan.arena_bytes, held)
 
 
 def _ports(values: Sequence[str], types: Mapping[str, TensorType]) -> tuple[Port, ...]:

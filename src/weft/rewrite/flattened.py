@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.ir.unknown import contiguous
+from weft.ir.unknown import IN_PLACE_BYTES, Array, Unknown, contiguous
 from weft.match.view import Match
 from weft.ops.axis_relations import is_elementwise
 from weft.ops.build import GraphBuilder
@@ -33,7 +33,14 @@ def _problem(match: Match) -> str | None:
         return "the weights are not one matrix"
     if match.view.use_count(match["w"]) > 1:
         return "the weights are used elsewhere"
+    if image.dims[0] == 1 and _lies_elsewhere(match.array("w")):
+        return "many weights that are given at run time stay where they are, the image is copied"
     return None
+
+
+def _lies_elsewhere(weights: Array) -> bool:
+    """Whether these are as many as one row may read where they lie."""
+    return isinstance(weights, Unknown) and weights.nbytes >= IN_PLACE_BYTES
 
 
 def _is_image(match: Match) -> bool:

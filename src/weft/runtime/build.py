@@ -13,7 +13,7 @@ from weft.atomic import write_files
 from weft.codegen.flavours import Dialect, flavour_named
 from weft.deferred import later
 from weft.ir.foreign import CXX, OBJECTS, C, Foreign, with_suffix
-from weft.plan.program import Program
+from weft.plan.program import Preparation, Program
 from weft.reporting import announce
 from weft.runtime.cache import Cache, digest, processor
 from weft.runtime.compilation import Ahead, Compilation
@@ -101,8 +101,7 @@ def build(
         weights,
         files.interface.open,
         program.states,
-        first
-        and Preparing(files.interface.prepare, first.parameters, first.bytes, first.arena_bytes),
+        first and _preparing(files.interface.prepare, first),
         tuple(each.start for each in program.regions),
     )
     if files.blob is None or memory is None:
@@ -111,6 +110,11 @@ def build(
     blob = files.blob.over(memory.view())
     made = replace(program, weights=blob.weights), replace(files, blob=blob)
     return Library(built, lambda: made)
+
+
+def _preparing(function: str, first: Preparation) -> Preparing:
+    """What is known of a preparation when it was built."""
+    return Preparing(function, first.parameters, first.bytes, first.arena_bytes, tuple(first.held))
 
 
 def _tools(compiler: Compiler, flags: Sequence[str]) -> list[str]:

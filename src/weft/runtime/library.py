@@ -53,11 +53,12 @@ def recalled(cache: Cache, key: str, make: Callable[[], Library]) -> Library | N
 
 
 class _Fixed(list[int]):
-    """Addresses, with the memory that one of them is of."""
+    """Addresses, with the memory that one of them is of, and arrays that this leads to."""
 
     def __init__(self, memory: RunMemory | None) -> None:
         super().__init__()
         self.memory = memory
+        self.arrays: list[np.ndarray] = []
 
 
 class _Arenas(threading.local):
@@ -131,13 +132,16 @@ class Library:
         """Makes the weights of other parameters; calls that begin after it run on them.
 
         Args:
-            parameters: packed arrays of the types of ``built.preparing.parameters``, in order.
+            parameters: packed arrays of the types of ``built.preparing.parameters``, in order;
+                those of ``held`` are kept.
         """
         first = self.built.preparing
         if first is None or self._prepare is None:
             raise InternalError(f"{self.built.name} has no parameters")
         made = self._spare.take()
         fixed = self._with(made)
+        pairs = zip(first.parameters, parameters, strict=True)
+        fixed.arrays = [array for port, array in pairs if port.name in first.held]
         # When no call runs on these weights any more.
         weakref.finalize(fixed, self._spare.give_back, made).atexit = False
         addresses = (ctypes.c_void_p * len(parameters))(

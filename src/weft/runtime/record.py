@@ -37,12 +37,14 @@ class Preparing:
         function: its name.
         parameters: in the order in which they are given.
         bytes: that it writes; arena_bytes: scratch memory that it needs.
+        held: the parameters that runs read where they lie, by name.
     """
 
     function: str
     parameters: tuple[Port, ...]
     bytes: int
     arena_bytes: int
+    held: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,8 @@ def made_for(cache: Cache) -> dict[str, list[MadeFor]]:
 
 def _preparing(data: dict[str, Any]) -> Preparing:
     ports = _ports(data["parameters"])
-    return Preparing(data["function"], ports, data["bytes"], data["arena_bytes"])
+    held = tuple(data["held"])
+    return Preparing(data["function"], ports, data["bytes"], data["arena_bytes"], held)
 
 
 def _name(key: str) -> str:

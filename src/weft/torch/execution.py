@@ -33,7 +33,8 @@ def parameters_of(imported: Imported) -> Mapping[str, Slot]:
 class CompiledPart:
     """An imported part of a graph, built for this machine.
 
-    Its weights lie in PyTorch's memory; what is packed of them is made by ``refresh``.
+    Its weights lie in PyTorch's memory; what is packed of them is made by ``refresh``, and large
+    ones that code can read where they lie are.
 
     Args:
         imported: the part.
@@ -48,7 +49,7 @@ class CompiledPart:
         self.imported = imported
         self.copies = 0
         self.parameters = parameters_of(imported)
-        self.options = replace(options, parameters=tuple(self.parameters))
+        self.options = replace(options, parameters=tuple(self.parameters), in_place=True)
         self.compiled: CompiledNet = Net(imported.graph).compile(options=self.options)
         self._inputs = [
             self._like(place, "meta") for place in range(len(self.compiled.library.inputs))

@@ -148,14 +148,14 @@ def deep_blocks(extent: int, lanes: int, depth: int, most: int) -> list[LaneBloc
     if rest and extent <= min(most * width, 2 * lanes):
         rest = extent
     vectors = -(-rest // width)
-    if vectors >= depth * len(_widths(rest, lanes)):
+    if vectors >= depth * len(powers(rest, lanes)):
         return []
     small, larger = divmod(vectors, -(-vectors // most))
     found: list[LaneBlock] = []
     start = extent - rest
     while start < extent:
         count = min(width * (small + (len(found) < larger)), extent - start)
-        found.append(LaneBlock(start, 1, _widths(count, width), depth))
+        found.append(LaneBlock(start, 1, powers(count, width), depth))
         start += count
     return found
 
@@ -165,7 +165,7 @@ def vectors_of(block: LaneBlock, lanes: int) -> int:
     return len(block.widths) if block.depth == 1 else -(-block.width * block.depth // lanes)
 
 
-def _widths(extent: int, most: int) -> tuple[int, ...]:
+def powers(extent: int, most: int) -> tuple[int, ...]:
     """Powers of two that add up to an extent."""
     found: list[int] = []
     while extent:
@@ -232,6 +232,10 @@ class Deep(Microkernel):
 
     def rows(self) -> list[int]:
         """How many vectors are left of one of every position after each stage of folding."""
+        return self.halves()
+
+    def halves(self) -> list[int]:
+        """The positions, then one for two of those before, until each part is added."""
         found = [self.size]
         for _ in range(self.block.depth.bit_length() - 1):
             found.append(-(-found[-1] // 2))
