@@ -62,6 +62,11 @@ class Layers:
         """A product with a constant matrix."""
         return self.op("MatMul", x, self.weights(self.builder.types[x].dims[-1], features))
 
+    def rows(self, x: str, features: int) -> str:
+        """The same with a row of weights for each feature, as PyTorch has them."""
+        weights = self.weights(features, self.builder.types[x].dims[-1])
+        return self.op("Gemm", x, weights, transB=1)
+
 
 @dataclass(frozen=True)
 class Example:
@@ -76,6 +81,7 @@ class Example:
             matches; the signature always is.
         scheme: the alternative that is asked for; by default the usual one.
         target: the machine; precision: in which values are stored.
+        parameters: weights that are given at run time.
     """
 
     title: str
@@ -87,6 +93,7 @@ class Example:
     scheme: str = ""
     target: str = TARGET
     precision: str = "float32"
+    parameters: str = ""
 
 
 def _lstm(net: Layers) -> str:
@@ -261,6 +268,17 @@ EXAMPLES: tuple[Example, ...] = (
         "in caches, where plain ones are faster; it was asked for by name.",
         44,
         scheme="packed-1x2",
+    ),
+    Example(
+        "Matrix by vector: weights where they lie",
+        lambda net: net.op("Relu", net.rows(net.input(1, 2048), 2048)),
+        "gemm_relu",
+        "Large weights that are given at run time need not be packed, nor copied: a row of them for "
+        "each output lies in memory as PyTorch and others have it. Eight rows are read at once, "
+        "along vectors; each vector of `deep` has parts of one sum. Shuffles add these up, two rows "
+        "in one vector at every stage, so that the last one has the eight sums side by side.",
+        60,
+        parameters="runtime",
     ),
     Example(
         "Matrix product in bfloat16 by AMX's tiles",

@@ -57,7 +57,13 @@ def excerpt(example: Example) -> str:
     output = example.make(net)
     choices = _Named(example.scheme) if example.scheme else None
     whole = Net(net.builder.graph([output])).simplified()
-    program = whole.program(example.target, "example", choices=choices, precision=example.precision)
+    program = whole.program(
+        example.target,
+        "example",
+        choices=choices,
+        precision=example.precision,
+        parameters=example.parameters,
+    )
     text = emit(program, "gnu", "blob").sources[0][1]
     functions = {found.group(1): found.group() for found in _FUNCTION.finditer(text)}
     lines = functions[example.function].rstrip("\n").split("\n")

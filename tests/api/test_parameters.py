@@ -19,6 +19,7 @@ import weft
 from tests.export.test_toolkit import make
 from tests.plan.nets import Net as Making
 from tests.turns import a_few, in_turn
+from weft.api.planned import lowered
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.printer import attribute_text
@@ -260,6 +261,83 @@ def test_an_exported_network_prepares_its_weights(
     data = tmp_path / "out" / "small_parameters.bin"
     data.write_bytes(bytes(data.stat().st_size))
     assert make(tmp_path / "out", "test").returncode != 0
+
+
+# --- in place -----------------------------------------------------------------------------------
+
+ROW = np.random.default_rng(5).standard_normal((1, 2048)).astype(np.float32)
+
+
+def dense(seed: int) -> weft.Net:
+    """A dense layer with weights that are worth to be left where they are."""
+    net = Making(seed)
+    x = net.input(1, 2048)
+    made = net.op("Gemm", x, net.constant(2053, 2048), net.constant(2053), transB=1)
+    return weft.Net(net.graph(made))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_weights_stay_in_the_arrays_that_were_given(threads: int) -> None:
+    net = dense(1)
+    made = net.compile(threads=threads, parameters="runtime", in_place=True)
+    packed = net.compile(threads=threads, parameters="runtime")
+    first, other = made.library.built.preparing, packed.library.built.preparing
+    assert first is not None
+    assert other is not None
+    (name,) = first.held
+    assert not other.held
+    assert first.bytes < 20_000 < other.bytes
+    np.testing.assert_array_equal(made(ROW), packed(ROW))
+    np.testing.assert_allclose(made(ROW), net.reference(ROW)[0], rtol=1e-4, atol=1e-4)
+    given = {each: array.copy() for each, array in weights(dense(2)).items()}
+    made.load(given)
+    packed.load(given)
+    np.testing.assert_array_equal(made(ROW), packed(ROW))
+    before = packed(ROW)
+    given[name][:] = 0
+    np.testing.assert_array_equal(packed(ROW), before)
+    assert np.ptp(made(ROW) - np.asarray(next(a for a in given.values() if a.size == 2053))) == 0
+
+
+def test_given_arrays_live_as_long_as_runs_read_them() -> None:
+    made = dense(1).compile(parameters="runtime", in_place=True)
+    first = made.library.built.preparing
+    assert first is not None
+    given = {each: array.copy() for each, array in weights(dense(2)).items()}
+    held = weakref.ref(given[first.held[0]])
+    made.load(given)
+    wanted = made(ROW)
+    del given
+    gc.collect()
+    assert held() is not None
+    np.testing.assert_array_equal(made(ROW), wanted)
+    made.load(dense(3))
+    gc.collect()
+    assert held() is None
+
+
+def test_arrays_that_lie_otherwise_are_copied() -> None:
+    net = dense(1)
+    made = net.compile(parameters="runtime", in_place=True)
+    wanted = made(ROW)
+    made.load({each: np.asfortranarray(array) for each, array in weights(net).items()})
+    np.testing.assert_array_equal(made(ROW), wanted)
+
+
+def test_the_interpreter_reads_parameters_in_place() -> None:
+    net = dense(1)
+    plan = net.plan("x86-avx2", parameters="runtime")
+    program = lowered(plan, in_place=True)
+    assert program.preparation is not None
+    assert program.preparation.held
+    (made,) = run(program, {program.inputs[0].name: ROW}, None, weights(net)).values()
+    np.testing.assert_allclose(made, net.reference(ROW)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_exported_code_copies_its_parameters() -> None:
+    program = dense(1).program("x86-avx2", parameters="runtime")
+    assert program.preparation is not None
+    assert not program.preparation.held
 
 
 def test_a_blob_of_parameters_is_refused(tmp_path: Path) -> None:

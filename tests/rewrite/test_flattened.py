@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rewrite.checks import check, check_refused, simplified
+from tests.rewrite.checks import check, check_refused, graph_of, simplified
+from weft.api.parameters import parametric
 from weft.kernels.selection import implementer
 from weft.ops.expand import expand
 from weft.ops.table import OPS
 from weft.plan.make import make
+from weft.rewrite.engine import rewrite
 from weft.rewrite.flattened import RULES
 from weft.targets.find import target
 
@@ -115,3 +117,25 @@ def test_weights_that_others_read_stay() -> None:
         }}""",
         ["flatten-channels-last at y was not applied: the weights are used elsewhere"],
     )
+
+
+def test_many_weights_that_are_given_at_run_time_stay_where_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("weft.rewrite.flattened.IN_PLACE_BYTES", 4 * 12 * 5)
+    wanted = [
+        "flatten-channels-last at y was not applied: "
+        "many weights that are given at run time stay where they are, the image is copied"
+    ]
+    for rows, known, reasons in ((1, False, wanted), (1, True, []), (2, False, [])):
+        graph = graph_of(
+            f"""(%i: f32[{rows},3,4,4]) -> (%y) {{
+                const %w: f32[5,12]
+                %x: f32[{rows},3,2,2] = {_POOL}
+                %v: f32[{rows},12] = Flatten(%x)
+                %y: f32[{rows},5] = Gemm(%v, %w) {{transB=1}}
+            }}"""
+        )
+        _, log = rewrite(graph if known else parametric(graph, "runtime"), RULES)
+        assert [*map(str, log.refused)] == reasons
+        assert log.counts() == ({} if reasons else {"flatten-channels-last": 1})
