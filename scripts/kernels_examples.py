@@ -273,10 +273,11 @@ EXAMPLES: tuple[Example, ...] = (
         "Matrix by vector: weights where they lie",
         lambda net: net.op("Relu", net.rows(net.input(1, 2048), 2048)),
         "gemm_relu",
-        "Large weights that are given at run time need not be packed, nor copied: a row of them for "
-        "each output lies in memory as PyTorch and others have it. Eight rows are read at once, "
-        "along vectors; each vector of `deep` has parts of one sum. Shuffles add these up, two rows "
-        "in one vector at every stage, so that the last one has the eight sums side by side.",
+        "Large weights that are given at run time need not be packed, nor copied: a row of them "
+        "for each output lies in memory as PyTorch and others have it. Eight rows are read at "
+        "once, along vectors; each vector of `deep` has parts of one sum. Shuffles add these up, "
+        "two rows in one vector at every stage, so that the last one has the eight sums side by "
+        "side.",
         60,
         parameters="runtime",
     ),
