@@ -286,6 +286,24 @@ def test_what_wins_narrowly_is_compared_thrice(monkeypatch, tmp_path):
     assert made == [SECONDS, SECONDS / 2, SECONDS / 2]
 
 
+def test_what_takes_too_long_to_be_compared_again_is_not(monkeypatch, tmp_path):
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    made: list[dict[str, float]] = []
+    x = torch.randn(1, 3, 8, 8)
+    for compiled, own, comparisons in ((0.24e6, 0.27e6, 1), (0.22e6, 0.27e6, 3)):
+        made.clear()
+
+        def race(*_: object, a: float = compiled, b: float = own) -> tuple[dict[str, float], bool]:
+            made.append({"weft": a, "contiguous": b})
+            return made[-1], False
+
+        monkeypatch.setattr("weft.torch.eager._race", race)
+        for _ in range(4):
+            assert specialise(Image().eval(), (x,)).times == Times(compiled, own)
+        assert len(made) == comparisons
+        x = torch.randn(1, 3, 9, 8)
+
+
 class Clock:
     """Time that passes only while contestants run, each batch as long as it is told.
 

@@ -32,7 +32,7 @@ _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 SECONDS = 2.0
 """After so long a first comparison begins no further run, but for two of each contestant.
 
-One that is repeated has half as long.
+One that is repeated has half as long, and there is none where two runs of each take longer.
 """
 COMPARISONS = 3
 """So often what wins narrowly is compared: by further processes, too."""
@@ -118,7 +118,7 @@ def times(
     """Measures PyTorch and compiled code on the same arguments, for ``SECONDS`` at most.
 
     Where compiled code won clearly before, or ``COMPARISONS`` times, in this process or another
-    one, it is not measured again.
+    one, it is not measured again; nor where it won and two runs of both take too long.
 
     Args:
         module: the module.
@@ -135,7 +135,7 @@ def times(
         return None
     name = _name(module, captured, leaves, [*code, str(converted)])
     known = read_record(Cache(), name)
-    if known is not None and known["comparisons"] >= COMPARISONS:
+    if known is not None and (known["comparisons"] >= COMPARISONS or _takes_long(known["times"])):
         return Times(**known["times"])
     contiguous = own_forward(module, captured, "contiguous")
     runs = {"weft": compiled, "contiguous": partial(contiguous, leaves)}
@@ -162,6 +162,11 @@ def times(
         record = {"made_for": made_for, "times": asdict(found), "comparisons": comparisons}
         write_record(Cache(), name, {"name": captured.name, **record})
     return found
+
+
+def _takes_long(known: Mapping[str, float]) -> bool:
+    """Whether two runs of both, the least that is compared, take longer than a repetition may."""
+    return 2 * sum(known[each] for each in _DECIDING) > SECONDS / 2 * 1e6
 
 
 def _name(
