@@ -108,8 +108,9 @@ class Options:
             What is built depends on the architecture only, so that further checkpoints need no
             compiler; ``CompiledNet.load`` replaces them.
         in_place: whether large ones of these stay in the arrays that were given, where kernels
-            read them as they lie: dense layers of one row do.  Such arrays are kept, and must
-            not change while the network runs; it sees changes between runs.
+            read them as they lie: dense layers of one row do, and look-ups in embeddings.  Such
+            arrays are kept, and must not change while the network runs; it sees changes between
+            runs.
         flavour: dialect of C: ``c89``, ``c99`` or ``gnu``; the target's if not given.
         regions: bytes of each memory that the arena may use, by name, the nearest first: ``dtcm``,
             ``sram``, ...  Buffers with much traffic for their size go to the nearest; the C takes

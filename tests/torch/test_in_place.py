@@ -166,3 +166,29 @@ def test_several_threads_read_the_same_weights(shared: tuple[Wide, Any]) -> None
         each.join()
     assert len(found) == 20
     assert all(torch.allclose(each, wanted, rtol=1e-4, atol=1e-4) for each in found)
+
+
+class Tied(nn.Module):
+    """A table of embeddings whose rows are the weights of the last layer, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(8200, 512)
+        self.head = nn.Linear(512, 8200, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, token: torch.Tensor) -> torch.Tensor:
+        return self.head(self.table(token).tanh())
+
+
+@torch.no_grad()
+def test_a_table_of_embeddings_is_read_where_it_lies() -> None:
+    module = Tied().eval()
+    token = torch.tensor([8199])
+    fast = weft.optimize(module, token, measure=False, threads=1)
+    first = library_of(fast).built.preparing
+    assert len(first.held) == 1
+    assert first.bytes < 1000
+    for change in (lambda: None, lambda: module.table.weight.mul_(2)):
+        change()
+        assert torch.allclose(fast(token), module(token), rtol=1e-4, atol=1e-4)

@@ -15,13 +15,10 @@ from __future__ import annotations
 
 import builtins
 import operator
-import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field
-from threading import get_ident
-from types import CodeType
 from typing import Any
 
 import torch
@@ -32,6 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.records import dataclass
 from weft.torch.folding import evaluate, known_nodes
+from weft.torch.module_calls import calls, place_of_call
 from weft.torch.recordable import CONSTANTS, TRAINING, check, is_ordinary, is_plain
 from weft.torch.restored import give_back, restored
 from weft.torch.traced import LeftError, Traced, traced
@@ -260,7 +258,7 @@ class Recording:
             torch.backends.mha.set_fastpath_enabled(False)
             stack.enter_context(_ignore_backend_decomps())
             stack.enter_context(_compiling_state_context())
-            stack.enter_context(_calls(self._called))
+            stack.enter_context(calls(self._called))
             # Without it ops that PyTorch composes of others would not reach the mode.
             stack.enter_context(enable_python_dispatcher())
             stack.enter_context(_Mode(self))
@@ -320,7 +318,7 @@ class Recording:
         node = self.graph.create_node("call_function", func, tuple(nodes), named_nodes, name=name)
         path = self._paths[-1] if self._paths else ""
         node.meta["nn_module_stack"] = {path: (path, "")}
-        node.meta["stack_trace"] = _place_of_call()
+        node.meta["stack_trace"] = place_of_call(record.__code__)
         before = [(each, _lies(each.element)) for each in taken.values()]
         with torch._C._DisablePythonDispatcher():
             made = _normalized(func, elements)
@@ -468,46 +466,3 @@ def _key(part: Any) -> str:
     if isinstance(part, pytree.MappingKey):
         return _identifier(str(part.key))
     return str(part.idx) if isinstance(part, pytree.SequenceKey) else part.name
-
-
-# --- where it stands ----------------------------------------------------------------------------
-
-
-def _place_of_call() -> str:
-    """The line that calls an op, as a line of a traceback: the module's, or else PyTorch's."""
-    frame: Any = sys._getframe(1)
-    inner: Any = None
-    while frame is not None and frame.f_code is not _ROOT:
-        if frame.f_code.co_name == "forward":
-            inner = inner or frame
-            if "/torch/" not in frame.f_code.co_filename:
-                inner = frame
-                break
-        frame = frame.f_back
-    if inner is None:
-        return ""
-    code: CodeType = inner.f_code
-    return f'  File "{code.co_filename}", line {inner.f_lineno}, in {code.co_name}'
-
-
-_ROOT = record.__code__
-
-
-# --- modules ------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _calls(called: Callable[[torch.nn.Module], Any]) -> Iterator[None]:
-    """Tells of calls of modules, as the export does: in the place of ``Module.__call__``."""
-    own: Any = torch.nn.Module.__call__
-    thread = get_ident()
-
-    def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        with called(self) if get_ident() == thread else nullcontext():
-            return own(self, *args, **kwargs)
-
-    torch.nn.Module.__call__ = call
-    try:
-        yield
-    finally:
-        torch.nn.Module.__call__ = own

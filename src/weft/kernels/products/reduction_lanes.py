@@ -232,14 +232,7 @@ class Deep(Microkernel):
 
     def rows(self) -> list[int]:
         """How many vectors are left of one of every position after each stage of folding."""
-        return self.halves()
-
-    def halves(self) -> list[int]:
-        """The positions, then one for two of those before, until each part is added."""
-        found = [self.size]
-        for _ in range(self.block.depth.bit_length() - 1):
-            found.append(-(-found[-1] // 2))
-        return found
+        return halves(self.size, self.block.depth)
 
     def stages(self) -> tuple[Buffer, ...]:
         """What folding makes."""
@@ -318,6 +311,14 @@ class Deep(Microkernel):
             low = Binary("lt", Var(LANE), integer(lanes // 2))
             sides.append(found[0] if row == other else Select(low, *found))
         return Binary(COMBINE["sum"], *sides)
+
+
+def halves(vectors: int, depth: int) -> list[int]:
+    """Vectors of so many parts, then one for two of those before, until each part is added."""
+    found = [vectors]
+    for _ in range(depth.bit_length() - 1):
+        found.append(-(-found[-1] // 2))
+    return found
 
 
 def _mod(value: Expr, divisor: int) -> Expr:
