@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +152,19 @@ def test_compilers_that_are_wrong(lively):
     with pytest.raises(UserError, match="must compile the generated C with the flags given"):
         measure(lively.source("generic"), compiler, ["-O2", "-no-such-flag"])
     assert compiler_named(" ".join(compiler.command))[0] == compiler
+
+
+def test_zig_is_named_as_a_module_of_python(lively, tmp_path):
+    pytest.importorskip("ziglang")
+    zig = (sys.executable, "-m", "ziglang", "cc")
+    flags = ("-target", "aarch64-linux-musl", "-Os")
+    found, rest = compiler_named(shlex.join([*zig, *flags]))
+    assert (found.command, found.kind, rest) == (zig, "zig", flags)
+    toolkit = lively.toolkit(compiler=shlex.join([*zig, *flags]))
+    write(toolkit, tmp_path)
+    archive = f"lib{toolkit.files.name}.a"
+    subprocess.run(["make", "-C", str(tmp_path), archive], check=True, capture_output=True)
+    assert (tmp_path / archive).read_bytes().startswith(b"!<arch>\n/ "), "no index of symbols"
 
 
 @pytest.mark.skipif(shutil.which("size") is None, reason="there is no size")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 from weft.errors import UserError
 from weft.export.toolkit import Toolkit, ToolkitBuild
-from weft.runtime.compiler import Compiler, find_compiler
+from weft.runtime.compiler import Compiler, archiver_of, find_compiler
 from weft.runtime.measure import compiler_named, measure
 
 MOST_WEIGHTS = 8 << 20
@@ -31,7 +29,7 @@ def built(toolkit: Toolkit, compiler: Compiler | str | None = None) -> Toolkit:
         )
         flags = flags if any(flag.startswith("-O") for flag in flags) else ("-O2", *flags)
         flags = (*flags, *(each for each in toolkit.flags if not _chosen(flags)))
-        build = ToolkitBuild(shlex.join(found.command), _archiver(found), flags)
+        build = ToolkitBuild(shlex.join(found.command), shlex.join(archiver_of(found)), flags)
         return _measured(replace(toolkit, build=build), found, flags)
     if toolkit.target != "host" or toolkit.report.weight_bytes > MOST_WEIGHTS:
         return toolkit
@@ -51,12 +49,3 @@ def _measured(toolkit: Toolkit, compiler: Compiler, flags: tuple[str, ...]) -> T
     files = toolkit.files if made.stack is None else toolkit.files.with_stack(made.stack)
     build = replace(toolkit.build, flash=made.flash, measured=made.compiler)
     return replace(toolkit, files=files, build=build)
-
-
-def _archiver(compiler: Compiler) -> str:
-    """``arm-none-eabi-ar`` for ``arm-none-eabi-gcc``."""
-    path = Path(compiler.command[0])
-    if len(compiler.command) > 1 or not re.search(r"-(gcc|cc|clang)$", path.name):
-        return ""
-    name = str(path.with_name(re.sub(r"-(gcc|cc|clang)$", "-ar", path.name)))
-    return name if shutil.which(name) else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -303,10 +304,26 @@ def link_library(
 
 def archive_library(compiler: Compiler, objects: Sequence[Path], target: Path) -> None:
     """Puts objects into a static library."""
-    zig = compiler.kind == "zig"
-    command = (*compiler.command[:-1], "ar") if zig else ("ar",)
-    archiver = Compiler(command, "other", "")
+    archiver = Compiler(archiver_of(compiler) or ("ar",), "other", "")
     _run(archiver, ["rcs", str(target), *map(str, objects)], objects[0])
+
+
+def archiver_of(compiler: Compiler) -> tuple[str, ...]:
+    """What archives the objects of a compiler for another machine.
+
+    ``arm-none-eabi-ar`` goes with ``arm-none-eabi-gcc``, ``zig ar`` with ``zig cc``.
+
+    Returns:
+        Its command; nothing if it is not known or not there.
+    """
+    *driver, last = compiler.command
+    if compiler.kind == "zig" and last == "cc":
+        return *driver, "ar"
+    name = re.sub(r"-(gcc|cc|clang)$", "-ar", Path(last).name)
+    if driver or name == Path(last).name:
+        return ()
+    path = str(Path(last).with_name(name))
+    return (path,) if shutil.which(path) else ()
 
 
 def link_foreign(

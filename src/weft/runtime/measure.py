@@ -49,11 +49,15 @@ class Section:
 def compiler_named(text: str) -> tuple[Compiler, tuple[str, ...]]:
     """A compiler and its flags, from a command such as ``arm-none-eabi-gcc -mcpu=cortex-m4 -Os``.
 
+    The command ends before the first flag; ``python -m ziglang cc`` is one, too.
+
     Raises:
         UserError: there is no such compiler.
     """
     words = command_words("the compiler", text)
-    first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+    module = 3 if words[1:2] == ("-m",) and Path(words[0]).name.startswith("python") else 0
+    rest = range(module, len(words))
+    first = next((at for at in rest if words[at].startswith("-")), len(words))
     found = probe(words[:first]) if first else None
     if found is None:
         raise UserError(
