@@ -203,6 +203,8 @@ def expanded(stmt: Leaf) -> tuple[Stmt, ...]:
     def place(each: Stmt) -> Stmt:
         if isinstance(each, Store):
             return Store(*at(each.buffer, each.index), each.value)
+        if isinstance(each, Prefetch):
+            return Prefetch(*at(each.buffer, each.index))
         return with_blocks(each, [tuple(map(place, block)) for block in blocks(each)])
 
     return tuple(map(place, map_stmts(body, lambda expr: map_expr(expr, load))))

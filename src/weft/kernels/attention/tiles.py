@@ -127,10 +127,11 @@ class Tiles(Paired):
         second = ROWS * run if self.held > ROWS else 0
         sizes = (self.held, ROWS, run, 0, second, self.wide)
         sizes += (1, steps, self.step_pairs, panels.pairs, 1, total, total, apart)
+        name = member("tdpbf16ps", *sizes, 0, 1)
         group = Var("group") if block.count > 1 else integer(0)
         factor = Load(panels.buffer(number).name, (group, *(integer(0),) * 3), _BF16)
         read = Load(image, (integer(0), integer(0)), _BF16)
-        return Instruct(member("tdpbf16ps", *sizes), (sums, read, factor, _TILES_HELD))
+        return Instruct(name, (sums, read, factor, factor, _TILES_HELD))
 
     def products(self, scores: Buffer, first: Expr | None, chunk: Chunk) -> Iterator[Stmt]:
         """``scores = queries * keys``."""

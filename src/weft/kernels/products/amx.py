@@ -26,6 +26,8 @@ from typing import TypeAlias
 
 from weft.dtypes import DType
 from weft.kernels.products.amx_lines import LANES, PAIR, ROWS, Lines
+from weft.kernels.products.prefetch import following, prefetches
+from weft.kernels.products.tiled_choice import operand_bytes
 from weft.kernels.tiling import LaneBlock, Tile, blocks_of, even_tiles
 from weft.kernels.writer import (
     LANE,
@@ -41,6 +43,7 @@ from weft.kernels.writer import (
 from weft.loops.instruction import member
 from weft.loops.nodes import (
     Access,
+    Binary,
     Buffer,
     Expr,
     For,
@@ -102,6 +105,19 @@ class Pair:
     def size(self) -> int:
         """Positions of both."""
         return self.first + self.second
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How far a block of channels is at a tile.
+
+    Attributes:
+        done: positions before the tile.
+        positions: of the whole block, before the next one begins.
+    """
+
+    done: Expr
+    positions: int
 
 
 def pairs_along(lines: Lines, form: Form) -> list[tuple[Tile, Pair]]:
@@ -191,7 +207,10 @@ class _Writer:
                 origin = plus(times(plus(at, Var("tile")), tile.size), tile.start)
                 each: list[_Loops] = []
                 for block, weight in zip(blocks, weights, strict=True):
-                    body = self.product(block, weight, pair, integer(0), origin)
+                    inside = times(Var("tile"), tile.size) if form.inside else origin
+                    number = part.size * tile.size if form.inside else lines.width.extent
+                    pace = Pace(inside, number)
+                    body = self.product(block, weight, pair, integer(0), origin, pace)
                     loop = for_range("tile", part.size, body)
                     each.append((block, [(self.configure(block, pair), loop)]))
                 inner = self.configured(each, inside=form.inside)
@@ -235,13 +254,19 @@ class _Writer:
         """
         unit, found = self.form.unit, list[tuple[Stmt, Stmt]]()
         whole, rest = divmod(count, unit)
+        extent = self.lines.width.extent
+        alone_in = self.form.inside or self.lines.runs is not None
         for tile, pair in pairs_along(self.lines, self.form):
             alone = Pair(pair.first, 0, apart=False)
             for start, lines, used in ((0, whole, pair), (whole * unit, rest, alone)):
                 if lines:
                     row = plus(times(Var("line"), unit), start)
                     origin = plus(times(Var("tile"), tile.size), tile.start)
-                    body = self.product(block, weight, used, row, origin, first)
+                    # Before a tile come the rows above, and those beside it of as many rows.
+                    line = row if alone_in else plus(first, row)
+                    done = plus(times(line, extent), times(origin, 2 if used.apart else 1))
+                    pace = Pace(done, (count if alone_in else self.lines.rows) * extent)
+                    body = self.product(block, weight, used, row, origin, pace, first)
                     loop = for_range("line", lines, (for_range("tile", tile.count, body),))
                     found.append((self.configure(block, used), loop))
         return found
@@ -276,6 +301,7 @@ class _Writer:
         pair: Pair,
         row: Expr,
         origin: Expr,
+        pace: Pace,
         first: Expr | None = None,
     ) -> tuple[Stmt, ...]:
         """The outputs of two tiles of positions.
@@ -286,6 +312,7 @@ class _Writer:
             pair: the positions.
             row: of outputs, counted from ``first``.
             origin: the first position.
+            pace: how far the block is.
             first: row of outputs of the share.
         """
         lines = self.lines
@@ -297,16 +324,39 @@ class _Writer:
         length = ((pair.first if apart else pair.size) - 1) * step + run
         sizes = (pair.size, pair.first, step, down, across, block.width)
         sizes += (lines.taps, lines.steps, lines.pairs, run // PAIR, lines.taps + down)
-        name = member("tdpbf16ps", *sizes, lines.buffer.steps[-2], length, block.width)
+        sizes += (lines.buffer.steps[-2], length, block.width)
         whole = row if first is None else plus(first, row)
         read = plus(times(row if lines.runs else whole, lines.row[0]), lines.row[1])
         place = plus(times(origin, step), lines.place[1])
         image = Load(lines.buffer.name, (*lines.index, read, place), DType.BF16)
         number = Var("block") if block.count > 1 else integer(0)
         factor = Load(weight, (number, *(integer(0),) * 4), DType.BF16)
+        each, ahead = self.ahead(block, weight, pair, pace)
+        name = member("tdpbf16ps", *sizes, each, max(1, each * lines.taps * lines.steps))
         sums = Buffer(_SUMS, _F32, (pair.size, block.width), Access.LOCAL)
-        product = Instruct(name, (_first(sums), image, factor, _tiles()))
+        product = Instruct(name, (_first(sums), image, factor, ahead or factor, _tiles()))
         return with_locals((sums,), (product, *self.ends(block, pair, whole, origin)))
+
+    def ahead(
+        self, block: LaneBlock, weight: str, pair: Pair, pace: Pace
+    ) -> tuple[int, Load | None]:
+        """Rows of pairs of the next block that each step of a tile fetches, and the first one.
+
+        No prefetcher of a processor asks for as many lines at once as memory can deliver.
+        """
+        lines = self.lines
+        steps = lines.taps * lines.steps
+        rows = steps * lines.pairs
+        slab = rows * block.width * PAIR * DType.BF16.bytes
+        _, total = lines.parts.fact(operand_bytes)
+        if block.count == 1 or not prefetches(lines.parts.task.target, slab, total):
+            return 0, None
+        tiles = -(-pace.positions // pair.size)
+        each = -(-rows // (tiles * steps))
+        tile = Binary("floordiv", pace.done, integer(pair.size))
+        first = Binary("min", times(tile, each * steps), integer(rows - each * steps))
+        index = (following(Var("block"), block.count), integer(0), first, *(integer(0),) * 2)
+        return each, Load(weight, index, DType.BF16)
 
     def ends(self, block: LaneBlock, pair: Pair, row: Expr, origin: Expr) -> tuple[Stmt, ...]:
         """Writes what is made of the sums."""
