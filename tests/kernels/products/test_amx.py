@@ -122,7 +122,7 @@ def test_each_thread_configures_its_tiles_and_releases_them(case: str) -> None:
         (product((197,), 768, 3072), "tdpbf16ps-29x32"),
         (convolution(64, 256, (56, 56), (1, 1)), "tdpbf16ps-32x32"),
         (convolution(256, 256, (14, 14), (3, 3), pads=(1,) * 4), "tdpbf16ps-rows14-2x14x32"),
-        (convolution(512, 512, (7, 7), (3, 3), pads=(1,) * 4), "tdpbf16ps-rows8-2x7x32"),
+        (convolution(512, 512, (7, 7), (3, 3), pads=(1,) * 4), "tdpbf16ps-rows7-through-31x32"),
         (convolution(256, 512, (28, 28), (1, 1), strides=(2, 2)), "tdpbf16ps-2x14x32"),
         (product((2,), 64, 64), "tiled-"),
         (convolution(3, 64, (20, 20), (3, 3), dilations=(2, 2)), "tiled-"),

@@ -126,7 +126,7 @@ class Tiles(Paired):
         steps, total = panels.pairs // self.step_pairs, self.held * run
         second = ROWS * run if self.held > ROWS else 0
         sizes = (self.held, ROWS, run, 0, second, self.wide)
-        sizes += (1, steps, self.step_pairs, panels.pairs, 1, total, total, apart)
+        sizes += (1, steps, self.step_pairs, panels.pairs, total, total, apart)
         name = member("tdpbf16ps", *sizes, 0, 1)
         group = Var("group") if block.count > 1 else integer(0)
         factor = Load(panels.buffer(number).name, (group, *(integer(0),) * 3), _BF16)

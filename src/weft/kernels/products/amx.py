@@ -25,7 +25,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from weft.dtypes import DType
-from weft.kernels.products.amx_lines import LANES, PAIR, ROWS, Lines
+from weft.kernels.products.amx_lines import LANES, PAIR, ROWS, Lines, filled, flat
 from weft.kernels.products.prefetch import following, prefetches
 from weft.kernels.products.tiled_choice import operand_bytes
 from weft.kernels.tiling import LaneBlock, Tile, blocks_of, even_tiles
@@ -50,6 +50,7 @@ from weft.loops.nodes import (
     Instruct,
     Kernel,
     Load,
+    Local,
     LoopKind,
     Stmt,
     Store,
@@ -76,11 +77,13 @@ class Form:
         apart: whether the second tile of positions lies in the next row of outputs.
         share: rows of outputs, or tiles of the only row, that one configuration serves.
         inside: whether a share goes through all blocks of channels, as copies always do.
+        through: whether tiles go on from one row of copies to the next, past the ends of rows.
     """
 
     apart: bool
     share: int
     inside: bool = False
+    through: bool = False
 
     @property
     def unit(self) -> int:
@@ -130,6 +133,36 @@ def pairs_along(lines: Lines, form: Form) -> list[tuple[Tile, Pair]]:
         first = -(-tile.size // 2) if tile.size > ROWS else tile.size
         found.append((tile, Pair(first, tile.size - first, False)))
     return found
+
+
+@dataclass(frozen=True)
+class Through:
+    """Tiles that go through the rows of a band of copies, past the ends of rows.
+
+    What they compute there is not used. The last tile begins early enough to be as large as the
+    others; what it computes again is the same.
+
+    Attributes:
+        line: positions from one row to the next.
+        positions: from the first to the last that is used.
+        count: of tiles.
+        pair: the positions of each.
+    """
+
+    line: int
+    positions: int
+    count: int
+    pair: Pair
+
+
+def through_of(lines: Lines, rows: int) -> Through:
+    """The tiles of a band of so many rows of outputs."""
+    line = lines.row[0] * lines.pitch // lines.place[0]
+    positions = (rows - 1) * line + lines.width.extent
+    count = -(-positions // (2 * ROWS))
+    size = -(-positions // count)
+    first = -(-size // 2) if size > ROWS else size
+    return Through(line, positions, count, Pair(first, size - first, False))
 
 
 def channel_blocks(lines: Lines) -> list[LaneBlock]:
@@ -239,8 +272,8 @@ class _Writer:
                 )
             else:
                 body = self.configured(each, inside=True)
-            fill = runs.filled(share_of(band), band.size, wide.shape[0])
-            loops = with_locals((wide,), (fill, *body))
+            fill = filled(runs.filled(share_of(band), band.size, wide.shape[0]), wide)
+            loops = with_locals((flat(wide),), (fill, *body))
             share = for_range("share", band.count, loops, LoopKind.PARALLEL)
             found += (share,) if band.count > 1 else loops
         return nested(lines.outer, tuple(found), LoopKind.PARALLEL)
@@ -252,6 +285,8 @@ class _Writer:
 
         Copies begin at the first of the rows.
         """
+        if self.form.through:
+            return [self.through(block, weight, first, count)]
         unit, found = self.form.unit, list[tuple[Stmt, Stmt]]()
         whole, rest = divmod(count, unit)
         extent = self.lines.width.extent
@@ -270,6 +305,23 @@ class _Writer:
                     loop = for_range("line", lines, (for_range("tile", tile.count, body),))
                     found.append((self.configure(block, used), loop))
         return found
+
+    def through(self, block: LaneBlock, weight: str, first: Expr, count: int) -> tuple[Stmt, Stmt]:
+        """The same for tiles that go through all the rows."""
+        tiles = through_of(self.lines, count)
+        start = times(Var("tile"), tiles.pair.size)
+        if tiles.count * tiles.pair.size > tiles.positions:
+            start = Binary("min", start, integer(tiles.positions - tiles.pair.size))
+        pace = Pace(times(Var("tile"), tiles.pair.size), tiles.count * tiles.pair.size)
+        product = self.sums(block, weight, tiles.pair, integer(0), start, pace, start)
+        at = plus(times(Var("line"), tiles.line), Var("p"))
+        end = self.end(block, self.lines.width.extent, at, plus(first, Var("line")), Var("p"))
+        body = (
+            for_range("tile", tiles.count, (product,)),
+            for_range("line", count, (end,)),
+        )
+        sums = Buffer(_SUMS, _F32, (tiles.positions, block.width), Access.LOCAL)
+        return self.configure(block, tiles.pair), Local(sums, body)
 
     # --- tiles ----------------------------------------------------------------------------------
 
@@ -315,6 +367,33 @@ class _Writer:
             pace: how far the block is.
             first: row of outputs of the share.
         """
+        whole = row if first is None else plus(first, row)
+        read = row if self.lines.runs else whole
+        product = self.sums(block, weight, pair, read, origin, pace)
+        sums = Buffer(_SUMS, _F32, (pair.size, block.width), Access.LOCAL)
+        return with_locals((sums,), (product, *self.ends(block, pair, whole, origin)))
+
+    def sums(
+        self,
+        block: LaneBlock,
+        weight: str,
+        pair: Pair,
+        row: Expr,
+        origin: Expr,
+        pace: Pace,
+        start: Expr | None = None,
+    ) -> Stmt:
+        """The sums of two tiles of positions.
+
+        Args:
+            block: of channels.
+            weight: the parameter of its weights.
+            pair: the positions.
+            row: of outputs, as what is read counts them.
+            origin: the first position.
+            pace: how far the block is.
+            start: where the sums begin in their buffer, if not at its beginning.
+        """
         lines = self.lines
         step = lines.place[0]
         apart = pair.apart and pair.second > 0
@@ -322,20 +401,19 @@ class _Writer:
         across = across if pair.second else 0
         run = PAIR * lines.pairs * lines.steps
         length = ((pair.first if apart else pair.size) - 1) * step + run
+        length += (lines.taps - 1 + down) * lines.pitch
         sizes = (pair.size, pair.first, step, down, across, block.width)
-        sizes += (lines.taps, lines.steps, lines.pairs, run // PAIR, lines.taps + down)
-        sizes += (lines.buffer.steps[-2], length, block.width)
-        whole = row if first is None else plus(first, row)
-        read = plus(times(row if lines.runs else whole, lines.row[0]), lines.row[1])
-        place = plus(times(origin, step), lines.place[1])
-        image = Load(lines.buffer.name, (*lines.index, read, place), DType.BF16)
+        sizes += (lines.taps, lines.steps, lines.pairs, run // PAIR)
+        sizes += (lines.pitch, length, block.width)
+        read = plus(times(row, lines.row[0]), lines.row[1])
+        place = plus(times(read, lines.pitch), plus(times(origin, step), lines.place[1]))
+        image = Load(lines.buffer.name, (*lines.index, place), DType.BF16)
         number = Var("block") if block.count > 1 else integer(0)
         factor = Load(weight, (number, *(integer(0),) * 4), DType.BF16)
         each, ahead = self.ahead(block, weight, pair, pace)
         name = member("tdpbf16ps", *sizes, each, max(1, each * lines.taps * lines.steps))
-        sums = Buffer(_SUMS, _F32, (pair.size, block.width), Access.LOCAL)
-        product = Instruct(name, (_first(sums), image, factor, ahead or factor, _tiles()))
-        return with_locals((sums,), (product, *self.ends(block, pair, whole, origin)))
+        sums = Load(_SUMS, (start or integer(0), integer(0)), _F32)
+        return Instruct(name, (sums, image, factor, ahead or factor, _tiles()))
 
     def ahead(
         self, block: LaneBlock, weight: str, pair: Pair, pace: Pace
@@ -348,7 +426,7 @@ class _Writer:
         steps = lines.taps * lines.steps
         rows = steps * lines.pairs
         slab = rows * block.width * PAIR * DType.BF16.bytes
-        _, total = lines.parts.fact(operand_bytes)
+        total = int(lines.parts.fact(operand_bytes)[1])
         if block.count == 1 or not prefetches(lines.parts.task.target, slab, total):
             return 0, None
         tiles = -(-pace.positions // pair.size)
@@ -391,10 +469,6 @@ def _tiles() -> Load:
     return Load(_TILES, (integer(0),), _U8)
 
 
-def _first(buffer: Buffer) -> Load:
-    return Load(buffer.name, (integer(0),) * len(buffer.shape), buffer.dtype)
-
-
 def share_of(band: Tile) -> Expr:
     """The first row of outputs of a share."""
     return plus(times(Var("share"), band.size) if band.count > 1 else integer(0), band.start)
@@ -414,6 +488,9 @@ def over(
 
 def name_of(lines: Lines, form: Form) -> str:
     """What the alternative is called: ``tdpbf16ps-28x32``, ``tdpbf16ps-rows8-2x14x32``."""
+    if form.through:
+        pair = through_of(lines, form.share).pair
+        return f"tdpbf16ps-rows{form.share}-through-{pair.size}x{channel_blocks(lines)[0].width}"
     (_, pair), *_ = pairs_along(lines, form)
     sizes = f"2x{pair.first}" if form.apart else f"{pair.size}"
     kind = f"rows{form.share}-" if lines.runs else ""

@@ -7,7 +7,7 @@ beyond the first cache.  The rates are the target's (``costs.instructions``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import prod
 
@@ -22,6 +22,7 @@ from weft.kernels.products.amx import (
     is_single,
     name_of,
     pairs_along,
+    through_of,
     write,
 )
 from weft.kernels.products.amx_lines import LANES, ROWS, Lines, lines_of
@@ -29,7 +30,7 @@ from weft.kernels.products.pair_runs import copied
 from weft.kernels.products.tiled_choice import operand_bytes, rate
 from weft.kernels.refusal import Refusal
 from weft.kernels.task import Task
-from weft.kernels.tiling import LaneBlock, even_tiles
+from weft.kernels.tiling import LaneBlock, Tile, even_tiles
 from weft.loops.instruction import families
 from weft.targets.target import Target
 
@@ -67,6 +68,11 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
 
 def forms(lines: Lines) -> Iterator[Form]:
     """How lines may be cut."""
+    if lines.passable:
+        most = lines.parts.task.target.caches[:1] or (0,)
+        for share in sorted({min(each, lines.rows) for each in (*_COPIES, lines.rows)}):
+            if DType.F32.bytes * 2 * LANES * through_of(lines, share).positions <= most[0] // 4:
+                yield Form(False, share, through=True)
     for apart in (False, True) if lines.rows > 1 else (False,):
         unit = Form(apart, 1).unit
         if lines.runs:
@@ -96,9 +102,9 @@ def cost(lines: Lines, form: Form) -> tuple[float, float]:
     """About how many cycles a form takes on one core: to compute, and to wait for memory."""
     blocks = channel_blocks(lines)
     outer = prod(axis.extent for axis in lines.outer)
-    total = sum(block.count * _rows(lines, form, block) for block in blocks)
+    bands = even_tiles(lines.rows, form.share, form.unit)
+    total = sum(block.count * _rows(lines, form, block, bands) for block in blocks)
     if lines.height or lines.runs:
-        bands = even_tiles(lines.rows, form.share, form.unit)
         shares = sum(band.count for band in bands)
         if lines.runs:
             total += sum(band.count * copied(lines.runs, band.size) for band in bands)
@@ -112,8 +118,11 @@ def cost(lines: Lines, form: Form) -> tuple[float, float]:
     return outer * total, _traffic(lines, form, outer * shares if inside else 0)
 
 
-def _rows(lines: Lines, form: Form, block: LaneBlock) -> float:
+def _rows(lines: Lines, form: Form, block: LaneBlock, bands: Sequence[Tile]) -> float:
     """Cycles of all rows of outputs, for a block of channels."""
+    if form.through:
+        each = [(band.count, through_of(lines, band.size)) for band in bands]
+        return sum(count * of.count * _tiles(lines, of.pair, block) for count, of in each)
     whole, rest = divmod(lines.rows, form.unit)
     found = whole * _line(lines, form, block, form.unit)
     return found + (_line(lines, form, block, 1) if rest else 0)
@@ -151,6 +160,7 @@ def step_cycles(target: Target, high: int, wide: int) -> float:
 def configured(lines: Lines, form: Form) -> float:
     """Cycles to configure the tiles of a share for blocks of channels, and to release them."""
     kinds = len(pairs_along(lines, form)) * (2 if lines.rows % form.unit else 1)
+    kinds = 1 if form.through else kinds
     target = lines.parts.task.target
     return kinds * instruction_rate(target, "ldtilecfg") + instruction_rate(target, "tilerelease")
 
@@ -174,6 +184,9 @@ def _traffic(lines: Lines, form: Form, shares: int) -> float:
     image, filter = parts.fact(operand_bytes)
     blocks = sum(block.count for block in channel_blocks(lines))
     tiles = sum(tile.count for tile, _ in pairs_along(lines, form)) * -(-lines.rows // form.unit)
+    if form.through:
+        bands = even_tiles(lines.rows, form.share)
+        tiles = sum(band.count * through_of(lines, band.size).count for band in bands)
     tiles *= prod(axis.extent for axis in lines.outer)
     reads = [(filter * max(1, shares), filter), (filter * tiles, filter / blocks)]
     reads += [(image, image), (image * (blocks - 1), image / max(1, shares))]

@@ -7,6 +7,7 @@ a window's columns. Where windows reach over borders, rows are copied, zeros aro
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from weft.kernels.contraction import Contraction, SlidingWindow
@@ -15,8 +16,9 @@ from weft.kernels.products.pairs import refused
 from weft.kernels.products.tiled_choice import operand_bytes
 from weft.kernels.refusal import Refusal
 from weft.kernels.row_copies import side_by_side
-from weft.kernels.writer import integer
-from weft.loops.nodes import Axis, Buffer, Expr, Load, Var
+from weft.kernels.writer import integer, plus, times
+from weft.loops.nodes import Axis, Buffer, Expr, Load, Stmt, Store, Var
+from weft.loops.statements import blocks, with_blocks
 from weft.loops.walk import free_vars, loads
 from weft.plan.implementation import Packing
 from weft.records import dataclass
@@ -35,8 +37,9 @@ class Lines:
 
     Attributes:
         parts: of the task.
-        buffer: what is read; its last dimensions are rows, and numbers of a row.
+        buffer: what is read; its last dimension are the numbers of all rows.
         index: of its other dimensions.
+        pitch: numbers from one row to the next.
         height: the axis of rows of outputs, if there is one; width: that along a row.
         outer: the other axes of outputs but for the channels.
         row: rows from one row of outputs to the next, and the first one.
@@ -48,6 +51,7 @@ class Lines:
     parts: Contraction
     buffer: Buffer
     index: tuple[Expr, ...]
+    pitch: int
     height: Axis | None
     width: Axis
     outer: tuple[Axis, ...]
@@ -81,6 +85,12 @@ class Lines:
     def rows(self) -> int:
         """Rows of outputs."""
         return self.height.extent if self.height else 1
+
+    @property
+    def passable(self) -> bool:
+        """Whether rows of copies follow each other as their positions do."""
+        joins = self.row[0] * self.pitch % self.place[0] == 0
+        return self.runs is not None and self.rows > 1 and joins and not self.runs.down.packed
 
     @property
     def far_weights(self) -> bool:
@@ -152,13 +162,14 @@ def _in_place(parts: Contraction, image: Load) -> Lines | Refusal:
         return Refusal("its positions do not lie along one dimension")
     step = source.steps[across]
     length = (source.shape[across] - 1) * step + depth
-    tall = (source.shape[down], source.steps[down]) if down is not None else (1, length)
-    shape = (*(source.shape[at] for at in others), tall[0], length)
-    steps = (*(source.steps[at] for at in others), tall[1], 1)
+    height, pitch = (source.shape[down], source.steps[down]) if down is not None else (1, length)
+    shape = (*(source.shape[at] for at in others), (height - 1) * pitch + length)
+    steps = (*(source.steps[at] for at in others), 1)
     return Lines(
         parts,
         Buffer(source.name, source.dtype, shape, source.access, steps),
         tuple(image.index[at] for at in others),
+        pitch,
         rows.out if rows else None,
         parts.tile,
         tuple(axis for axis in parts.outer if not rows or axis != rows.out),
@@ -194,8 +205,9 @@ def _copied(parts: Contraction) -> Lines | Refusal:
     inside = (across.tap, *(axis for _, axis in runs.channels))
     return Lines(
         parts,
-        runs.wide(runs.height),
+        flat(runs.wide(runs.height)),
         (),
+        runs.length,
         rows.out if rows else None,
         parts.tile,
         runs.outer,
@@ -204,4 +216,19 @@ def _copied(parts: Contraction) -> Lines | Refusal:
         rows.tap if rows else None,
         tuple(axis for axis in inside if axis),
         runs,
+    )
+
+
+def flat(copies: Buffer) -> Buffer:
+    """Copies of rows as one dimension."""
+    return replace(copies, shape=(prod(copies.shape),))
+
+
+def filled(stmt: Stmt, copies: Buffer) -> Stmt:
+    """What fills copies of rows, as one dimension."""
+    if isinstance(stmt, Store):
+        row, place = stmt.index
+        return Store(stmt.buffer, (plus(times(row, copies.shape[1]), place),), stmt.value)
+    return with_blocks(
+        stmt, [tuple(filled(each, copies) for each in block) for block in blocks(stmt)]
     )
