@@ -125,13 +125,17 @@ class Tiles(Paired):
         run, block = PAIR * panels.pairs, panels.blocks[number]
         steps, total = panels.pairs // self.step_pairs, self.held * run
         second = ROWS * run if self.held > ROWS else 0
-        sizes = (self.held, ROWS, run, 0, second, self.wide)
+        row = PAIR * self.wide
+        sizes = (self.held, ROWS, run, 0, second, self.wide, LANES, panels.pairs * row, row)
         sizes += (1, steps, self.step_pairs, panels.pairs, total, total, apart)
         name = member("tdpbf16ps", *sizes, 0, 1)
-        group = Var("group") if block.count > 1 else integer(0)
-        factor = Load(panels.buffer(number).name, (group, *(integer(0),) * 3), _BF16)
-        read = Load(image, (integer(0), integer(0)), _BF16)
-        return Instruct(name, (sums, read, factor, factor, _TILES_HELD))
+        group, zero = Var("group") if block.count > 1 else integer(0), integer(0)
+        factors = [
+            Load(panels.buffer(number).name, (group, zero, integer(lane), zero), _BF16)
+            for lane in (0, LANES if self.wide > LANES else 0)
+        ]
+        read = Load(image, (zero, zero), _BF16)
+        return Instruct(name, (sums, read, *factors, factors[0], _TILES_HELD))
 
     def products(self, scores: Buffer, first: Expr | None, chunk: Chunk) -> Iterator[Stmt]:
         """``scores = queries * keys``."""

@@ -170,6 +170,14 @@ def channel_blocks(lines: Lines) -> list[LaneBlock]:
     return blocks_of(lines.parts.lane_extent, LANES, 2)
 
 
+def halves_of(block: LaneBlock) -> int:
+    """Parts of a block's weights: those of two whole tiles are apart, each one run of memory.
+
+    Prefetchers of processors follow these runs, but not two tiles that share them row by row.
+    """
+    return 2 if block.width == 2 * LANES else 1
+
+
 @dataclass
 class _Writer:
     """Writes the loops."""
@@ -198,9 +206,11 @@ class _Writer:
         lines, weight = self.lines, self.lines.parts.weight
         assert weight
         name = f"{weight}_{len(self.weights)}" if self.weights else weight
-        shape = (block.count, lines.taps, lines.steps * lines.pairs, block.width, PAIR)
+        halves = halves_of(block)
+        count, width = block.count * halves, block.width // halves
+        shape = (count, lines.taps, lines.steps * lines.pairs, width, PAIR)
         self.params.append(Buffer(name, DType.BF16, shape))
-        packing = lines.packing(block.start, block.count, block.width)
+        packing = lines.packing(block.start, count, width)
         self.operands.append(Operand(lines.parts.task.value_of(weight), packing))
         self.weights.append(name)
 
@@ -402,18 +412,32 @@ class _Writer:
         run = PAIR * lines.pairs * lines.steps
         length = ((pair.first if apart else pair.size) - 1) * step + run
         length += (lines.taps - 1 + down) * lines.pitch
+        halves = halves_of(block)
+        pitch = PAIR * block.width // halves
         sizes = (pair.size, pair.first, step, down, across, block.width)
+        sizes += (min(block.width, LANES), lines.steps * lines.pairs * pitch, pitch)
         sizes += (lines.taps, lines.steps, lines.pairs, run // PAIR)
         sizes += (lines.pitch, length, block.width)
         read = plus(times(row, lines.row[0]), lines.row[1])
         place = plus(times(read, lines.pitch), plus(times(origin, step), lines.place[1]))
         image = Load(lines.buffer.name, (*lines.index, place), DType.BF16)
-        number = Var("block") if block.count > 1 else integer(0)
-        factor = Load(weight, (number, *(integer(0),) * 4), DType.BF16)
+        factors = self.factors(block, weight, halves)
         each, ahead = self.ahead(block, weight, pair, pace)
         name = member("tdpbf16ps", *sizes, each, max(1, each * lines.taps * lines.steps))
         sums = Load(_SUMS, (start or integer(0), integer(0)), _F32)
-        return Instruct(name, (sums, image, factor, ahead or factor, _tiles()))
+        return Instruct(name, (sums, image, *factors, ahead or factors[0], _tiles()))
+
+    @staticmethod
+    def factors(block: LaneBlock, weight: str, halves: int) -> tuple[Load, Load]:
+        """The first weights of both tiles of channels."""
+        number = Var("block") if block.count > 1 else integer(0)
+        lane = LANES if halves == 1 and block.width > LANES else 0
+        one, other = times(number, halves), plus(times(number, halves), halves - 1)
+        rows = (integer(0), integer(0))
+        return (
+            Load(weight, (one, *rows, integer(0), integer(0)), DType.BF16),
+            Load(weight, (other, *rows, integer(lane), integer(0)), DType.BF16),
+        )
 
     def ahead(
         self, block: LaneBlock, weight: str, pair: Pair, pace: Pace
@@ -423,9 +447,9 @@ class _Writer:
         No prefetcher of a processor asks for as many lines at once as memory can deliver.
         """
         lines = self.lines
-        steps = lines.taps * lines.steps
-        rows = steps * lines.pairs
-        slab = rows * block.width * PAIR * DType.BF16.bytes
+        halves, steps = halves_of(block), lines.taps * lines.steps
+        rows = steps * lines.pairs * halves
+        slab = rows * block.width // halves * PAIR * DType.BF16.bytes
         total = int(lines.parts.fact(operand_bytes)[1])
         if block.count == 1 or not prefetches(lines.parts.task.target, slab, total):
             return 0, None
@@ -433,7 +457,8 @@ class _Writer:
         each = -(-rows // (tiles * steps))
         tile = Binary("floordiv", pace.done, integer(pair.size))
         first = Binary("min", times(tile, each * steps), integer(rows - each * steps))
-        index = (following(Var("block"), block.count), integer(0), first, *(integer(0),) * 2)
+        number = times(following(Var("block"), block.count), halves)
+        index = (number, integer(0), first, *(integer(0),) * 2)
         return each, Load(weight, index, DType.BF16)
 
     def ends(self, block: LaneBlock, pair: Pair, row: Expr, origin: Expr) -> tuple[Stmt, ...]:
