@@ -145,7 +145,7 @@ MEMBERS = (
     member("winograd_out", 5),
     member("ldtilecfg", 14, 13, 16, 64, 32),
     member("ldtilecfg", 9, 0, 15, 32, 0),
-    member("tdpbf16ps", 5, 3, 6, 0, 18, 20, 2, 2, 4, 8, 2, 50, 40, 24),
+    member("tdpbf16ps", 5, 3, 6, 0, 18, 20, 16, 320, 40, 2, 2, 4, 8, 50, 90, 24, 1, 4),
     *(member("scale_f32", count) for count in (1, 10)),
     *(member("scale_i32", count, d, b) for count in (1, 6) for d in (1, 2) for b in (0, 1)),
 )

@@ -32,32 +32,50 @@ MODELLED = (*REAL[1:], "-DWEFT_TILES=1", "-include", str(MODEL))
 TILES = Load("tiles", (index(0),), DType.U8)
 
 
-def sizes(m: int, a: int, n: int, rows: int, steps: int, pairs: int, apart: bool) -> list[int]:
-    """Of a product: positions side by side, or the second tile's in the next row."""
+def sizes(
+    m: int,
+    a: int,
+    n: int,
+    rows: int,
+    steps: int,
+    pairs: int,
+    apart: bool,
+    split: bool = False,
+    ahead: int = 0,
+) -> list[int]:
+    """Of a product: positions side by side, or the second tile's in the next row.
+
+    The weights of two tiles of channels lie side by side, or apart; each step may fetch rows.
+    """
     step = 2 * steps * pairs
     across, down = (0, 1) if apart else (a * step, 0)
     read = step * a if apart or m == a else step * m
-    count = steps * pairs
-    return [m, a, step, down, across, n, rows, steps, pairs, count, rows + down, read + 6, read, n]
+    count, pitch, first = steps * pairs, read + 6, min(n, 16)
+    pair = 2 * (first if split else n)
+    length = (rows - 1 + down) * pitch + read
+    fetched = max(1, ahead * rows * steps)
+    found = [m, a, step, down, across, n, first, count * pair, pair, rows, steps, pairs, count]
+    return [*found, pitch, length, n, ahead, fetched]
 
 
 CASES = {
-    "whole": sizes(32, 16, 32, 1, 3, 16, apart=False),
-    "rows": sizes(28, 14, 32, 3, 1, 16, apart=True),
-    "one tile of positions": sizes(11, 11, 32, 1, 2, 16, apart=False),
-    "one tile of channels": sizes(27, 14, 12, 1, 1, 15, apart=False),
+    "whole": sizes(32, 16, 32, 1, 3, 16, apart=False, split=True, ahead=3),
+    "rows": sizes(28, 14, 32, 3, 1, 16, apart=True, split=True),
+    "one tile of positions": sizes(11, 11, 32, 1, 2, 16, apart=False, ahead=16),
+    "one tile of channels": sizes(27, 14, 12, 1, 1, 15, apart=False, ahead=1),
     "one of each": sizes(2, 2, 16, 1, 2, 5, apart=False),
-    "parts of tiles": sizes(25, 13, 28, 2, 2, 9, apart=True),
-    "sums apart": [*sizes(20, 10, 32, 1, 1, 16, apart=False)[:-1], 45],
+    "parts of tiles": sizes(25, 13, 28, 2, 2, 9, apart=True, ahead=5),
+    "sums apart": sizes(20, 10, 32, 1, 1, 16, apart=False),
 }
+CASES["sums apart"][-3] = 45
 
 
 def kernel(values: list[int], *, configured: bool = True, released: bool = True) -> Kernel:
     """One product of tiles."""
-    m, a, *_, n, _, _, pairs, _, _, _, _, _ = values
+    m, a, _, _, _, n, _, _, _, _, _, pairs, *_ = values
     config = [a, m - a, pairs, 4 * min(n, 16), 4 * max(0, n - 16)]
     product = member("tdpbf16ps", *values)
-    params = instruction(product).meaning.params[:3]
+    params = instruction(product).meaning.params[:-1]
     operands = [Load(each.name, (index(0),) * len(each.shape), each.dtype) for each in params]
     body = [Instruct(product, (*operands, TILES))]
     if configured:
@@ -81,8 +99,8 @@ def trial(values: list[int]) -> tuple[Trial, np.ndarray]:
     """A product, and what it must give."""
     made = kernel(values)
     verify(made)
-    arrays = {each.name: drawn(each) for each in made.params[:2]}
-    size = (values[0] - 1) * values[-1] + values[5]
+    arrays = {each.name: drawn(each) for each in made.params[:-1]}
+    size = (values[0] - 1) * values[-3] + values[5]
     wanted = np.full(4 * size, POISON, np.uint8).view(np.float32)
     interpret(made, {**arrays, "sums": wanted})
     assert np.isfinite(wanted).all()
@@ -110,7 +128,7 @@ def test_without_the_systems_permission_the_meaning_is_computed(tmp_path: Path) 
 )
 def test_the_model_notices(without: str, rule: str, tmp_path: Path) -> None:
     made = kernel(CASES["one of each"], **{without: False})
-    arrays = tuple(drawn(each) for each in made.params[:2])
+    arrays = tuple(drawn(each) for each in made.params[:-1])
     with pytest.raises(AssertionError, match=rule):
         run([Trial(without, made, arrays)], tmp_path, ("gcc",), ("-O2", *MODELLED))
 
@@ -126,10 +144,10 @@ def translated(compiler: tuple[str, ...], flags: tuple[str, ...], folder: Path) 
     """The assembly of a product, its warnings errors."""
     made = kernel(CASES["whole"])
     ports = [Port(each.name, each.dtype, each.shape) for each in made.params]
-    regions = (Region.INPUT, Region.INPUT, Region.OUTPUT)
+    regions = (*(Region.INPUT for _ in ports[:-1]), Region.OUTPUT)
     places = zip(regions, ports, strict=True)
     step = CallStep(made.name, tuple(Address(r, p.name, 0) for r, p in places), ("product",))
-    files = emit(Program("one", (*ports[:2],), (ports[2],), (made,), (step,), {}, 0), "gnu")
+    files = emit(Program("one", (*ports[:-1],), (ports[-1],), (made,), (step,), {}, 0), "gnu")
     for name, text in (files.header, *files.sources):
         (folder / name).write_text(text)
     (source,) = (name for name, _ in files.sources)

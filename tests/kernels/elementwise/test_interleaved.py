@@ -43,6 +43,22 @@ def test_same_bits_as_plain_loops(width: int, kind: DType) -> None:
     assert usual(task).name == "interleaved"
 
 
+@pytest.mark.parametrize("width", [16, 35])
+def test_images_in_bfloat16(width: int) -> None:
+    net = Net(2)
+    narrow = net.op("Cast", net.input(2, 3, 3, width), to=DType.BF16)
+    wide = net.op("Cast", narrow, to=DType.F32)
+    z = net.op("Conv", wide, net.constant(8, 3, 1, 1), kernel=(1, 1))
+    task = tasks_of(net, z, machine="x86-avx2")[0]
+    (offered,) = offers(propose, task)
+    memory = memory_of(task)
+    made = offered.make()
+    assert made is not None
+    wanted = computed(task, nest.generate(task), memory)
+    np.testing.assert_array_equal(computed(task, made, memory), wanted)
+    assert usual(task).name == "interleaved"
+
+
 def test_refusals() -> None:
     narrow = quantized_image(3, 5)
     few = "the target has no instruction that weaves so many channels"
