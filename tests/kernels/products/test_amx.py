@@ -19,9 +19,9 @@ from tests.turns import a_few
 from weft.api import Net as Compiled
 from weft.kernels import nest
 from weft.kernels.contraction import Contraction, contraction_of
-from weft.kernels.products.amx import Form
 from weft.kernels.products.amx import write as write_form
 from weft.kernels.products.amx_choice import propose
+from weft.kernels.products.amx_forms import Form
 from weft.kernels.products.amx_lines import Lines, lines_of
 from weft.kernels.selection import usual
 from weft.kernels.task import Task

@@ -16,6 +16,9 @@ released behind it: a core that holds none has less to save when threads change.
 
 The second tile of positions is the first one's continuation, or what lies in the next row of
 outputs: of an image of few columns more rows of tiles are then used.
+
+While a block of channels is used the next one's weights are fetched, so many lines in each step:
+no prefetcher of a processor asks for as many at once as the memory beyond its own caches delivers.
 """
 
 from __future__ import annotations
@@ -25,10 +28,21 @@ from dataclasses import field
 from typing import TypeAlias
 
 from weft.dtypes import DType
-from weft.kernels.products.amx_lines import LANES, PAIR, ROWS, Lines, filled, flat
+from weft.kernels.products.amx_forms import (
+    Form,
+    Pace,
+    Pair,
+    channel_blocks,
+    halves_of,
+    is_single,
+    name_of,
+    pairs_along,
+    through_of,
+)
+from weft.kernels.products.amx_lines import LANES, PAIR, Lines, filled, flat
 from weft.kernels.products.prefetch import following, prefetches
 from weft.kernels.products.tiled_choice import operand_bytes
-from weft.kernels.tiling import LaneBlock, Tile, blocks_of, even_tiles
+from weft.kernels.tiling import LaneBlock, Tile, even_tiles
 from weft.kernels.writer import (
     LANE,
     block_origin,
@@ -67,115 +81,6 @@ _BLOCKS = 4
 """Blocks of channels of a thread with which threads need not share positions, too."""
 _Loops: TypeAlias = tuple[LaneBlock, Sequence[tuple[Stmt, Stmt]]]
 """A block of channels, configurations for it, and the loop that uses each."""
-
-
-@dataclass(frozen=True)
-class Form:
-    """How lines are cut.
-
-    Attributes:
-        apart: whether the second tile of positions lies in the next row of outputs.
-        share: rows of outputs, or tiles of the only row, that one configuration serves.
-        inside: whether a share goes through all blocks of channels, as copies always do.
-        through: whether tiles go on from one row of copies to the next, past the ends of rows.
-    """
-
-    apart: bool
-    share: int
-    inside: bool = False
-    through: bool = False
-
-    @property
-    def unit(self) -> int:
-        """Rows of outputs that go together."""
-        return 2 if self.apart else 1
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Positions of two tiles.
-
-    Attributes:
-        first: positions of the first; second: of the second, 0 for none.
-        apart: whether the second's are in the next row of outputs.
-    """
-
-    first: int
-    second: int
-    apart: bool
-
-    @property
-    def size(self) -> int:
-        """Positions of both."""
-        return self.first + self.second
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How far a block of channels is at a tile.
-
-    Attributes:
-        done: positions before the tile.
-        positions: of the whole block, before the next one begins.
-    """
-
-    done: Expr
-    positions: int
-
-
-def pairs_along(lines: Lines, form: Form) -> list[tuple[Tile, Pair]]:
-    """How the positions of a row of outputs, or of two, are cut, and what each tile is."""
-    extent = lines.width.extent
-    if form.apart:
-        return [(tile, Pair(tile.size, tile.size, True)) for tile in even_tiles(extent, ROWS)]
-    found: list[tuple[Tile, Pair]] = []
-    for tile in even_tiles(extent, 2 * ROWS):
-        first = -(-tile.size // 2) if tile.size > ROWS else tile.size
-        found.append((tile, Pair(first, tile.size - first, False)))
-    return found
-
-
-@dataclass(frozen=True)
-class Through:
-    """Tiles that go through the rows of a band of copies, past the ends of rows.
-
-    What they compute there is not used. The last tile begins early enough to be as large as the
-    others; what it computes again is the same.
-
-    Attributes:
-        line: positions from one row to the next.
-        positions: from the first to the last that is used.
-        count: of tiles.
-        pair: the positions of each.
-    """
-
-    line: int
-    positions: int
-    count: int
-    pair: Pair
-
-
-def through_of(lines: Lines, rows: int) -> Through:
-    """The tiles of a band of so many rows of outputs."""
-    line = lines.row[0] * lines.pitch // lines.place[0]
-    positions = (rows - 1) * line + lines.width.extent
-    count = -(-positions // (2 * ROWS))
-    size = -(-positions // count)
-    first = -(-size // 2) if size > ROWS else size
-    return Through(line, positions, count, Pair(first, size - first, False))
-
-
-def channel_blocks(lines: Lines) -> list[LaneBlock]:
-    """Blocks of two tiles of channels, and what is left over."""
-    return blocks_of(lines.parts.lane_extent, LANES, 2)
-
-
-def halves_of(block: LaneBlock) -> int:
-    """Parts of a block's weights: those of two whole tiles are apart, each one run of memory.
-
-    Prefetchers of processors follow these runs, but not two tiles that share them row by row.
-    """
-    return 2 if block.width == 2 * LANES else 1
 
 
 @dataclass
@@ -300,7 +205,7 @@ class _Writer:
         unit, found = self.form.unit, list[tuple[Stmt, Stmt]]()
         whole, rest = divmod(count, unit)
         extent = self.lines.width.extent
-        alone_in = self.form.inside or self.lines.runs is not None
+        own = self.form.inside or self.lines.runs is not None
         for tile, pair in pairs_along(self.lines, self.form):
             alone = Pair(pair.first, 0, apart=False)
             for start, lines, used in ((0, whole, pair), (whole * unit, rest, alone)):
@@ -308,9 +213,9 @@ class _Writer:
                     row = plus(times(Var("line"), unit), start)
                     origin = plus(times(Var("tile"), tile.size), tile.start)
                     # Before a tile come the rows above, and those beside it of as many rows.
-                    line = row if alone_in else plus(first, row)
+                    line = row if own else plus(first, row)
                     done = plus(times(line, extent), times(origin, 2 if used.apart else 1))
-                    pace = Pace(done, (count if alone_in else self.lines.rows) * extent)
+                    pace = Pace(done, (count if own else self.lines.rows) * extent)
                     body = self.product(block, weight, used, row, origin, pace, first)
                     loop = for_range("line", lines, (for_range("tile", tile.count, body),))
                     found.append((self.configure(block, used), loop))
@@ -326,10 +231,7 @@ class _Writer:
         product = self.sums(block, weight, tiles.pair, integer(0), start, pace, start)
         at = plus(times(Var("line"), tiles.line), Var("p"))
         end = self.end(block, self.lines.width.extent, at, plus(first, Var("line")), Var("p"))
-        body = (
-            for_range("tile", tiles.count, (product,)),
-            for_range("line", count, (end,)),
-        )
+        body = (for_range("tile", tiles.count, (product,)), for_range("line", count, (end,)))
         sums = Buffer(_SUMS, _F32, (tiles.positions, block.width), Access.LOCAL)
         return self.configure(block, tiles.pair), Local(sums, body)
 
@@ -442,10 +344,7 @@ class _Writer:
     def ahead(
         self, block: LaneBlock, weight: str, pair: Pair, pace: Pace
     ) -> tuple[int, Load | None]:
-        """Rows of pairs of the next block that each step of a tile fetches, and the first one.
-
-        No prefetcher of a processor asks for as many lines at once as memory can deliver.
-        """
+        """Rows of pairs of the next block that each step of a tile fetches, and the first one."""
         lines = self.lines
         halves, steps = halves_of(block), lines.taps * lines.steps
         rows = steps * lines.pairs * halves
@@ -499,28 +398,11 @@ def share_of(band: Tile) -> Expr:
     return plus(times(Var("share"), band.size) if band.count > 1 else integer(0), band.start)
 
 
-def is_single(lines: Lines, bands: Sequence[Tile]) -> bool:
-    """Whether threads share blocks of channels, for there is but one band of copies."""
-    return len(bands) == bands[0].count == 1 and not lines.outer
-
-
 def over(
     block: LaneBlock, body: tuple[Stmt, ...], kind: LoopKind = LoopKind.SERIAL
 ) -> tuple[Stmt, ...]:
     """Statements for every block of channels."""
     return (for_range("block", block.count, body, kind),) if block.count > 1 else body
-
-
-def name_of(lines: Lines, form: Form) -> str:
-    """What the alternative is called: ``tdpbf16ps-28x32``, ``tdpbf16ps-rows8-2x14x32``."""
-    if form.through:
-        pair = through_of(lines, form.share).pair
-        return f"tdpbf16ps-rows{form.share}-through-{pair.size}x{channel_blocks(lines)[0].width}"
-    (_, pair), *_ = pairs_along(lines, form)
-    sizes = f"2x{pair.first}" if form.apart else f"{pair.size}"
-    kind = f"rows{form.share}-" if lines.runs else ""
-    group = f"-by{form.share}" if form.inside and not lines.runs else ""
-    return f"tdpbf16ps-{kind}{sizes}x{channel_blocks(lines)[0].width}{group}"
 
 
 def write(lines: Lines, form: Form) -> Implementation:

@@ -15,7 +15,8 @@ from weft.dtypes import DType
 from weft.kernels.alternatives import Alternative, Sums, always
 from weft.kernels.contraction import contraction_of
 from weft.kernels.generator import Generator
-from weft.kernels.products.amx import (
+from weft.kernels.products.amx import write
+from weft.kernels.products.amx_forms import (
     Form,
     Pair,
     channel_blocks,
@@ -23,7 +24,6 @@ from weft.kernels.products.amx import (
     name_of,
     pairs_along,
     through_of,
-    write,
 )
 from weft.kernels.products.amx_lines import LANES, ROWS, Lines, lines_of
 from weft.kernels.products.pair_runs import copied
