@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,8 +25,11 @@ from weft.kernels.products.amx_forms import Form
 from weft.kernels.products.amx_lines import Lines, lines_of
 from weft.kernels.selection import usual
 from weft.kernels.task import Task
-from weft.loops.nodes import For, Instruct, Local, LoopKind, Stmt
+from weft.kernels.writer import integer
+from weft.loops.nodes import Const, Expr, For, Instruct, Local, LoopKind, Stmt
+from weft.loops.simplify import simplify
 from weft.loops.statements import walk_stmts
+from weft.loops.walk import substitute
 from weft.plan.implementation import Implementation
 
 MACHINE = "sapphire-rapids"
@@ -181,3 +184,57 @@ def test_weights_beyond_the_caches_are_read_once(tmp_path: Path) -> None:
     once, twice = run(trials, tmp_path, ("gcc",), ("-O1", *MODELLED))
     np.testing.assert_array_equal(once, twice)
     assert np.ptp(once) > 100
+
+
+def fetched(stmts: Sequence[Stmt], at: Mapping[str, Expr]) -> Iterator[tuple[int, int, range]]:
+    """In order: the block that each product uses, and the rows of what other weights it fetches."""
+    for stmt in stmts:
+        match stmt:
+            case For(var, start, stop, body):
+                first, end = (simplify(substitute(each, at)) for each in (start, stop))
+                assert isinstance(first, Const)
+                assert isinstance(end, Const)
+                for value in range(int(first.value), int(end.value)):
+                    yield from fetched(body, {**at, var: integer(value)})
+            case Local(_, body):
+                yield from fetched(body, at)
+            case Instruct(name, (_, _, used, _, ahead, _)):
+                count = int(name.split("_")[-1])
+                block, after, first = (
+                    simplify(substitute(each, at))
+                    for each in (used.index[0], ahead.index[0], ahead.index[2])
+                )
+                assert isinstance(block, Const)
+                assert isinstance(after, Const)
+                assert isinstance(first, Const)
+                begin = int(first.value)
+                yield int(block.value), int(after.value), range(begin, begin + count)
+            case _:
+                pass
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        convolution(256, 96, (7, 7), (3, 3), pads=(1,) * 4),
+        convolution(256, 96, (14, 14), (3, 3), pads=(1,) * 4),
+        convolution(512, 128, (28, 28), (1, 1)),
+        convolution(512, 128, (14, 14), (1, 1), strides=(2, 2)),
+        product((45,), 1024, 160),
+    ],
+)
+def test_all_weights_of_the_next_block_are_fetched(case: Case) -> None:
+    """While a block is used, by whichever tiles; the last one has no next."""
+    task = task_of(*case(), MACHINE)
+    made = usual(task).make()
+    assert made is not None
+    assert made.scheme.startswith("tdpbf16ps")
+    (weights,) = (each for each in made.kernel.params if len(each.shape) == 5)
+    count, taps, rows, *_ = weights.shape
+    found: dict[int, set[int]] = {}
+    for block, after, lines in fetched(made.kernel.body, {}):
+        assert after == min(block + 2, count - 2)
+        found.setdefault(block, set()).update(lines)
+    # Two halves of a block lie one behind the other.
+    wanted = set(range(2 * taps * rows))
+    assert found == dict.fromkeys(range(0, count, 2), wanted)

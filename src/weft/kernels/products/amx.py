@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field
+from math import gcd
 from typing import TypeAlias
 
 from weft.dtypes import DType
@@ -79,6 +80,8 @@ _F32, _U8 = DType.F32, DType.U8
 _SUMS, _TILES = "sums", "tiles"
 _BLOCKS = 4
 """Blocks of channels of a thread with which threads need not share positions, too."""
+_MOST_POSITIONS = 1 << 30
+"""Positions times rows of weights up to which their parts are counted: numbers of an ``int``."""
 _Loops: TypeAlias = tuple[LaneBlock, Sequence[tuple[Stmt, Stmt]]]
 """A block of channels, configurations for it, and the loop that uses each."""
 
@@ -352,10 +355,14 @@ class _Writer:
         total = int(lines.parts.fact(operand_bytes)[1])
         if block.count == 1 or not prefetches(lines.parts.task.target, slab, total):
             return 0, None
-        tiles = -(-pace.positions // pair.size)
-        each = -(-rows // (tiles * steps))
-        tile = Binary("floordiv", pace.done, integer(pair.size))
-        first = Binary("min", times(tile, each * steps), integer(rows - each * steps))
+        # Each position has its part. Where positions are very many, weights hardly matter.
+        share = rows // gcd(rows, pace.positions)
+        whole = pace.positions // gcd(rows, pace.positions)
+        if pace.positions * share > _MOST_POSITIONS:
+            return 0, None
+        each = -(-pair.size * share // (whole * steps))
+        begin = Binary("floordiv", times(pace.done, share), integer(whole))
+        first = Binary("min", begin, integer(rows - each * steps))
         number = times(following(Var("block"), block.count), halves)
         index = (number, integer(0), first, *(integer(0),) * 2)
         return each, Load(weight, index, DType.BF16)
