@@ -16,7 +16,7 @@ from weft.dtypes import DType
 from weft.errors import UserError
 from weft.ir.graph import Graph
 from weft.ir.naming import fresh
-from weft.ir.text import parse, show
+from weft.ir.text import parse, references, show
 from weft.ops.evaluate import evaluate
 from weft.ops.table import OPS
 
@@ -79,7 +79,8 @@ def insert_identity(net: weft.Net, draw: st.DrawFn) -> weft.Net:
 def reload(net: weft.Net, draw: st.DrawFn) -> weft.Net:
     graph = net.graph
     text = show(graph)
-    again = parse(text, lambda op: OPS[op].attributes, dict(graph.constants))
+    # Loops have constants of their own.
+    again = parse(text, lambda op: OPS[op].attributes, references(graph))
     assert again == graph
     return net.with_graph(again)
 
