@@ -17,8 +17,8 @@ released behind it: a core that holds none has less to save when threads change.
 The second tile of positions is the first one's continuation, or what lies in the next row of
 outputs: of an image of few columns more rows of tiles are then used.
 
-While a block of channels is used the next one's weights are fetched, so many lines in each step:
-no prefetcher of a processor asks for as many at once as the memory beyond its own caches delivers.
+While a block of channels is used the next one's weights are fetched, some lines in each step, so
+that tiles do not wait for memory.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _F32, _U8 = DType.F32, DType.U8
 _SUMS, _TILES = "sums", "tiles"
 _BLOCKS = 4
 """Blocks of channels of a thread with which threads need not share positions, too."""
-_MOST_POSITIONS = 1 << 30
+_MOST_PARTS = 1 << 30
 """Positions times rows of weights up to which their parts are counted: numbers of an ``int``."""
 _Loops: TypeAlias = tuple[LaneBlock, Sequence[tuple[Stmt, Stmt]]]
 """A block of channels, configurations for it, and the loop that uses each."""
@@ -358,7 +358,7 @@ class _Writer:
         # Each position has its part. Where positions are very many, weights hardly matter.
         share = rows // gcd(rows, pace.positions)
         whole = pace.positions // gcd(rows, pace.positions)
-        if pace.positions * share > _MOST_POSITIONS:
+        if pace.positions * share > _MOST_PARTS:
             return 0, None
         each = -(-pair.size * share // (whole * steps))
         begin = Binary("floordiv", times(pace.done, share), integer(whole))

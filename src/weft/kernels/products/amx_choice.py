@@ -40,6 +40,8 @@ _COPIES = (2, 4, 8)
 """Rows of outputs that bands of copies may have."""
 _HELD = 8
 """A share that goes through all weights reads such a part of a core's caches."""
+_SUMS = 4
+"""Sums of tiles that go through rows take at most such a part of the first cache."""
 FAMILY = "tdpbf16ps"
 
 
@@ -69,9 +71,9 @@ def propose(task: Task) -> tuple[Alternative, ...] | Refusal:
 def forms(lines: Lines) -> Iterator[Form]:
     """How lines may be cut."""
     if lines.passable:
-        most = lines.parts.task.target.caches[:1] or (0,)
+        most = sum(lines.parts.task.target.caches[:1]) // _SUMS
         for share in sorted({min(each, lines.rows) for each in (*_COPIES, lines.rows)}):
-            if DType.F32.bytes * 2 * LANES * through_of(lines, share).positions <= most[0] // 4:
+            if DType.F32.bytes * 2 * LANES * through_of(lines, share).positions <= most:
                 yield Form(False, share, through=True)
     for apart in (False, True) if lines.rows > 1 else (False,):
         unit = Form(apart, 1).unit
@@ -141,10 +143,7 @@ def _tiles(lines: Lines, pair: Pair, block: LaneBlock) -> float:
     """Cycles of the outputs of two tiles of positions."""
     target = lines.parts.task.target
     high, wide = 1 + (pair.second > 0), -(-block.width // LANES)
-    step = max(
-        high * wide * instruction_rate(target, FAMILY),
-        (high + wide) * instruction_rate(target, "tileloadd"),
-    )
+    step = step_cycles(target, high, wide)
     ends = high * wide * instruction_rate(target, "tilestored")
     vectors = target.whole(block.width, DType.F32)
     ends += target.costs.tile + pair.size * vectors / target.vectors.share
