@@ -13,7 +13,7 @@ import pytest
 
 from weft.api import load, repeated
 from weft.api.net import Net
-from weft.api.repeated import Repeated
+from weft.api.repeated import Repeated, Sanitized
 from weft.dtypes import DType
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
@@ -67,15 +67,53 @@ def test_a_run_that_depends_on_earlier_ones_is_found():
 @pytest.mark.slow
 def test_sanitizers_find_nothing_in_generated_code():
     net, inputs = digits()
-    assert repeated.sanitized(net, inputs, Options()) == ""
+    found = repeated.sanitized(net, inputs, Options())
+    assert found == Sanitized(("address", "undefined behaviour"), "")
+
+
+def written(makefile: str, asked: list[Options], threads: int) -> Any:
+    """An export of nothing but a Makefile."""
+
+    def export(_: Net, path: Path, *, options: Options) -> Any:
+        asked.append(options)
+        path.mkdir()
+        (path / "Makefile").write_text(makefile, encoding="utf-8")
+        return SimpleNamespace(files=SimpleNamespace(threads=threads))
+
+    return export
 
 
 def test_what_sanitizers_find_is_told(monkeypatch: pytest.MonkeyPatch):
-    def export(_: Net, path: Path, **__: object) -> None:
-        path.mkdir()
-        makefile = "sanitize:\n\t@echo heap-buffer-overflow; exit 1\n"
-        (path / "Makefile").write_text(makefile, encoding="utf-8")
-
-    monkeypatch.setattr(repeated, "export", export)
+    makefile = "sanitize:\n\t@echo heap-buffer-overflow; exit 1\n"
+    monkeypatch.setattr(repeated, "export", written(makefile, [], 1))
     net, inputs = digits()
-    assert "heap-buffer-overflow" in repeated.sanitized(net, inputs, Options())
+    assert "heap-buffer-overflow" in repeated.sanitized(net, inputs, Options()).faults
+
+
+def test_code_of_several_threads_runs_under_the_thread_sanitizer_too(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    makefile = "sanitize:\n\t@true\nraces:\n\t@echo data race; exit 1\n"
+    net, inputs = digits()
+    for threads in (1, 2):
+        monkeypatch.setattr(repeated, "export", written(makefile, [], threads))
+        found = repeated.sanitized(net, inputs, Options())
+        assert ("threads" in found.checked) == ("data race" in found.faults) == (threads > 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "target"),
+    [
+        (Options(), "host"),
+        (Options(target="x86-avx2"), "x86-avx2"),
+        (Options(simd="avx2"), ""),
+    ],
+)
+def test_what_is_sanitized_is_what_runs(
+    given: Options, target: str, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[Options] = []
+    monkeypatch.setattr(repeated, "export", written("sanitize:\n\t@true\n", asked, 1))
+    assert not repeated.sanitized(*digits(), given).faults
+    assert asked[0].target == target
+    assert asked[0].simd == given.simd

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,11 @@ from weft.records import dataclass
 from weft.runtime.library import Library
 
 _MINUTES = 10
+_SANITIZERS: dict[str, tuple[str, ...]] = {
+    "sanitize": ("address", "undefined behaviour"),
+    "races": ("threads",),
+}
+"""What is checked, by target of a toolkit's Makefile."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,19 @@ class Repeated:
     runs: int
     callers: int
     differing: int
+
+
+@dataclass(frozen=True)
+class Sanitized:
+    """What sanitizers found.
+
+    Attributes:
+        checked: what they look at.
+        faults: as they told them; empty if there are none.
+    """
+
+    checked: tuple[str, ...]
+    faults: str
 
 
 def repeated(
@@ -74,16 +93,15 @@ def repeated(
     return Repeated(2 * runs, callers, found)
 
 
-def sanitized(net: Network, inputs: Mapping[str, np.ndarray], options: Options) -> str:
+def sanitized(net: Network, inputs: Mapping[str, np.ndarray], options: Options) -> Sanitized:
     """Runs a network's exported self-test under the address and undefined-behaviour sanitizers.
+
+    That of several threads runs under the thread sanitizer, too.
 
     Args:
         net: the network.
         inputs: of the run, by name.
-        options: of the export.
-
-    Returns:
-        What the sanitizers or the self-test found fault with; empty if nothing.
+        options: of the export; its target is this machine where they name none.
 
     Raises:
         UserError: there is no ``make``.
@@ -93,14 +111,18 @@ def sanitized(net: Network, inputs: Mapping[str, np.ndarray], options: Options) 
         raise UserError(
             "the sanitizers are run by make", got="no make on the path", fix="Install make."
         )
+    named = options.target or options.simd or options.plan is not None
+    options = replace(options, inputs=dict(inputs), target=options.target if named else "host")
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         path = Path(folder) / "toolkit"
-        export(net, path, options=replace(options, inputs=dict(inputs)))
+        threads = export(net, path, options=options).files.threads
+        checks = list(_SANITIZERS) if threads > 1 else ["sanitize"]
         done = subprocess.run(
-            [make, "-C", str(path), "sanitize"],
+            [make, "-C", str(path), *checks],
             capture_output=True,
             text=True,
             timeout=60 * _MINUTES,
             check=False,
         )
-    return "" if done.returncode == 0 else (done.stdout + done.stderr).strip()
+    checked = tuple(chain.from_iterable(_SANITIZERS[each] for each in checks))
+    return Sanitized(checked, (done.stdout + done.stderr).strip() if done.returncode else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, field
 
-from weft.api.repeated import Repeated
+from weft.api.repeated import Repeated, Sanitized
 from weft.api.rounded import Rounded, in_steps
 from weft.cli.output import CommandState, say, table, write_json
 from weft.ir.short_names import short_names
@@ -53,7 +53,7 @@ class Compared:
             from double precision.
         rounded: of networks that round values to integers, compared operator by operator.
         again: whether further runs gave the same bits.
-        faults: that sanitizers found, empty if none did; ``None`` if they did not run.
+        sanitized: what sanitizers found; ``None`` if they did not run.
     """
 
     against: str
@@ -64,7 +64,7 @@ class Compared:
     double: tuple[list[Difference], list[Difference]] | None = None
     rounded: Rounded | None = None
     again: Repeated | None = None
-    faults: str | None = None
+    sanitized: Sanitized | None = None
 
     @property
     def held(self) -> list[Difference]:
@@ -90,7 +90,8 @@ class Compared:
         """Whether everything is as it should be."""
         code = self.rounded.code if self.rounded is not None else []
         right = self.agrees and all(map(self.allowed, code))
-        return right and not (self.again and self.again.differing) and not self.faults
+        clean = self.sanitized is None or not self.sanitized.faults
+        return right and clean and not (self.again and self.again.differing)
 
     @property
     def worst(self) -> float:
@@ -113,8 +114,9 @@ class Compared:
         else:
             more["error"] = self.error
             more["own"] = [each.record() for each in self.own]
-        if self.faults is not None:
-            more["sanitizers"] = self.faults or "clean"
+        if self.sanitized is not None:
+            more["sanitizers"] = self.sanitized.faults or "clean"
+            more["sanitized"] = list(self.sanitized.checked)
         return {
             "against": self.against,
             "tolerance": self.allowed.relative,
@@ -144,8 +146,9 @@ def report(state: CommandState, compared: Compared) -> None:
     if again is not None:
         bits = f"{again.differing:,} differ" if again.differing else "the bits of the first in all"
         say(f"{again.runs:,} more runs, half of them from {again.callers} threads at once: {bits}")
-    if compared.faults is not None:
-        say(compared.faults or "address and undefined-behaviour sanitizers: clean")
+    if compared.sanitized is not None:
+        checked = ", ".join(compared.sanitized.checked)
+        say(compared.sanitized.faults or f"sanitizers ({checked}): clean")
 
 
 def _tabulate(compared: Compared) -> None:

@@ -17,6 +17,7 @@ from weft.cli.emulated import verify_emulated
 from weft.cli.files import gather_inputs, random_inputs
 from weft.cli.model import Model, model_options
 from weft.cli.options import (
+    ALL_CORES,
     FILE,
     Number,
     data_argument,
@@ -147,12 +148,19 @@ def _one_by_one(
 @click.option(
     "--sanitize",
     is_flag=True,
-    help="Also export the network and run its self-test under the address and undefined-behaviour "
-    "sanitizers.",
+    help="Also export the network for the target, with --threads, and run its self-test under the "
+    "address and undefined-behaviour sanitizers; that of several threads under the thread "
+    "sanitizer, too.",
 )
 @options(
     "target",
+    "simd",
+    "threads",
+    "tune",
+    "exact",
     "flavour",
+    "libraries",
+    "encoding",
     "precision",
     "keep_float32",
     "max_rounding",
@@ -161,6 +169,7 @@ def _one_by_one(
     target="A target that QEMU emulates, such as cortex-m4: run there, and compare the outputs "
     "with --expect or the reference [default: host].",
     plan="Verify this plan (`weft plan MODEL -o FILE`).",
+    threads=ALL_CORES,
 )
 @serial_options
 @wide_option
@@ -225,7 +234,7 @@ def verify(
             compared.again = repeated(library, model.net, inputs, runs=runs, callers=callers)
     if sanitize:
         with working("running it under sanitizers"):
-            compared.faults = sanitized(model.net, inputs, options)
+            compared.sanitized = sanitized(model.net, inputs, options)
     report(ctx.obj, compared)
     if not compared.passed:
         ctx.exit(Exit.CHECK)
