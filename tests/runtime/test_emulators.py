@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import weft
+from tests.frontends.litert.builder import Op, Sub, file
+from tests.frontends.litert.cases import x
 from tests.turns import a_few
 from weft.cli.main import main
 from weft.errors import UserError
@@ -84,6 +86,43 @@ def test_verify_and_bench_by_command(tmp_path: Path) -> None:
         steps
     )
     assert steps[-1]["layers"][-1] == "/head/head.1/Gemm"
+
+
+def steps_apart(model: Path, folder: Path, count: int) -> list[str]:
+    """Arguments of ``weft verify`` for a chip, where ``count`` steps are expected more."""
+    net = weft.load(model)
+    inputs = {name: np.zeros(each.dims, each.dtype.numpy) for name, each in net.inputs.items()}
+    (name,) = net.outputs
+    np.savez(folder / "inputs.npz", **inputs)
+    (expected,) = net.reference(*inputs.values())
+    np.savez(folder / "expected.npz", **{name: expected + np.int8(count)})
+    given = [str(model), str(folder / "inputs.npz"), "--target", "cortex-m4", "--json"]
+    return ["verify", *given, "--expect", str(folder / "expected.npz")]
+
+
+def test_integers_may_be_some_steps_apart(tmp_path: Path) -> None:
+    need("cortex-m4")
+    model = tmp_path / "add.tflite"
+    one, two, out = (x(2, 3, dtype="int8"), x(2, 3, dtype="int8"), x(2, 3, dtype="int8", high=4))
+    op = Op("ADD", (0, 1), (2,), "AddOptions")
+    model.write_bytes(file([Sub((one, two, out), (op,), (0, 1), (2,))]))
+    for steps, options, code in (
+        (1, (), 0),
+        (2, (), 3),
+        (2, ("--steps", "2"), 0),
+        (1, ("--tolerance", "1e-4"), 3),
+    ):
+        arguments = [*steps_apart(model, tmp_path, steps), *options]
+        assert CliRunner().invoke(main, arguments).exit_code == code, (steps, options)
+
+
+@pytest.mark.slow
+def test_code_for_a_chip_runs_under_sanitizers() -> None:
+    need("cortex-m4")
+    arguments = ["verify", str(DIGITS), "--target", "cortex-m4", "--json", "--sanitize"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["sanitized"] == ["address", "undefined behaviour"]
 
 
 def test_a_board_is_emulated_by_its_processor() -> None:

@@ -90,6 +90,8 @@ def test_verify_and_bench_at_a_line(program: Path, tmp_path: Path) -> None:
         assert record["cycles"] == 1234
         np.savez(tmp_path / "wrong.npz", scores=np.zeros((1, 10), np.float32))
         assert command(*arguments, "--expect", str(tmp_path / "wrong.npz")).exit_code == 3
+        refused = command(*arguments, "--sanitize")
+        assert "sanitizers run on this machine" in refused.stderr
         bench = command("bench", str(DIGITS), "--serial", device)
         assert bench.stdout == "digits: 1,234 cycles at least, 1,234 at most, of 5 runs\n"
 

@@ -56,6 +56,18 @@ class Sanitized:
     checked: tuple[str, ...]
     faults: str
 
+    @property
+    def clean(self) -> bool:
+        """Whether they found nothing."""
+        return not self.faults
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {"sanitizers": self.faults or "clean", "sanitized": list(self.checked)}
+
+    def __str__(self) -> str:
+        return self.faults or f"sanitizers ({', '.join(self.checked)}): clean"
+
 
 def repeated(
     library: Library, net: Network, inputs: Mapping[str, np.ndarray], *, runs: int, callers: int

@@ -53,7 +53,7 @@ def verify_board(
     net: Net,
     inputs: Mapping[str, np.ndarray],
     expect: Path | None,
-    tolerance: float,
+    allowed: Callable[[Difference], bool],
     line: tuple[str, int],
 ) -> bool:
     """Compares the outputs of a run on a board; whether they agree.
@@ -63,7 +63,7 @@ def verify_board(
         net: what runs there.
         inputs: by name; of states, zeros.
         expect: arrays that the outputs must be; the NumPy references' if there is no file.
-        tolerance: largest allowed difference over a value's range.
+        allowed: whether a difference is.
         line: device and baud rate.
     """
     takes, gives = _ports(net)
@@ -78,7 +78,7 @@ def verify_board(
     else:
         expected = dict(zip(net.outputs, net.reference(*inputs.values()), strict=True))
     rows = [compare(name, found[name], expected[name]) for name in found]
-    passed = all(each.relative <= tolerance for each in rows)
+    passed = all(map(allowed, rows))
     against = expect.name if expect is not None else "reference"
     _show(state, rows, f"{name} at {line[0]}", passed, against, done.cycles)
     return passed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.api import Net
 from weft.api.counted import counted
+from weft.api.repeated import Sanitized, sanitized
 from weft.cli.files import gather_inputs
 from weft.cli.output import CommandState, say, table, working, write_json
 from weft.ir.short_names import names_of
@@ -38,52 +39,63 @@ def verify_emulated(
     net: Net,
     inputs: Mapping[str, np.ndarray],
     expect: Path | None,
-    tolerance: float,
+    allowed: Callable[[Difference], bool],
     options: Options,
+    sanitize: bool,
 ) -> bool:
-    """Compares the outputs of an emulated run; whether they agree.
+    """Compares the outputs of an emulated run; whether they agree, and sanitizers found nothing.
 
     Args:
         state: of the command.
         net: what runs.
         inputs: by name.
         expect: arrays that the outputs must be; the NumPy references' if there is no file.
-        tolerance: largest allowed difference over a value's range.
+        allowed: whether a difference is.
         options: with the target.
+        sanitize: whether its C runs under sanitizers, too, on this machine.
     """
     done = _run(net, inputs, options)
+    checked = None
+    if sanitize:
+        with working("running it under sanitizers"):
+            checked = sanitized(net, inputs, options)
     found = dict(zip(net.outputs, done.outputs[0], strict=True))
     if expect is not None:
         expected: Mapping[str, np.ndarray] = gather_inputs([str(expect)], net.outputs)
     else:
         expected = dict(zip(found, net.reference(*inputs.values()), strict=True))
     rows = [compare(name, found[name], expected[name]) for name in found]
-    passed = all(each.relative <= tolerance for each in rows)
-    _show(state, rows, done, passed, str(options.target), expect)
-    return passed
+    agrees = all(map(allowed, rows))
+    _show(state, rows, done, agrees, str(options.target), expect, checked)
+    return agrees and (checked is None or checked.clean)
 
 
 def _show(
     state: CommandState,
     rows: list[Difference],
     done: Emulated,
-    passed: bool,
+    agrees: bool,
     target: str,
     expect: Path | None,
+    checked: Sanitized | None,
 ) -> None:
     against = expect.name if expect is not None else "reference"
     instructions = done.instructions[0] if done.counts else None
     if state.json:
         outputs = [each.record() for each in rows]
+        passed = agrees and (checked is None or checked.clean)
         record = {"target": target, "against": against, "passed": passed}
-        write_json({**record, "instructions": instructions, "outputs": outputs})
+        more = {} if checked is None else checked.record()
+        write_json({**record, "instructions": instructions, "outputs": outputs, **more})
         return
     for each in rows:
         bits = "the same bits" if each.elements == 0 else f"{each.elements:,} of {each.size:,}"
         say(f"{each.value} {each.type}: largest difference {each.largest:.3g} ({bits})")
-    verdict = "agrees with" if passed else "differs from"
+    verdict = "agrees with" if agrees else "differs from"
     counted = f", {instructions:,} instructions" if instructions is not None else ""
     say(f"{target} under QEMU {verdict} {against}{counted}")
+    if checked is not None:
+        say(str(checked))
 
 
 def bench_emulated(

@@ -90,7 +90,7 @@ class Compared:
         """Whether everything is as it should be."""
         code = self.rounded.code if self.rounded is not None else []
         right = self.agrees and all(map(self.allowed, code))
-        clean = self.sanitized is None or not self.sanitized.faults
+        clean = self.sanitized is None or self.sanitized.clean
         return right and clean and not (self.again and self.again.differing)
 
     @property
@@ -115,8 +115,7 @@ class Compared:
             more["error"] = self.error
             more["own"] = [each.record() for each in self.own]
         if self.sanitized is not None:
-            more["sanitizers"] = self.sanitized.faults or "clean"
-            more["sanitized"] = list(self.sanitized.checked)
+            more |= self.sanitized.record()
         return {
             "against": self.against,
             "tolerance": self.allowed.relative,
@@ -147,8 +146,7 @@ def report(state: CommandState, compared: Compared) -> None:
         bits = f"{again.differing:,} differ" if again.differing else "the bits of the first in all"
         say(f"{again.runs:,} more runs, half of them from {again.callers} threads at once: {bits}")
     if compared.sanitized is not None:
-        checked = ", ".join(compared.sanitized.checked)
-        say(compared.sanitized.faults or f"sanitizers ({checked}): clean")
+        say(str(compared.sanitized))
 
 
 def _tabulate(compared: Compared) -> None:

@@ -206,15 +206,11 @@ def verify(
     inputs = _given(model.net, data, seed)
     usual = STORED.get(options.precision, TOLERANCE)
     allowed = Allowed(usual if tolerance is None else tolerance)
-    elsewhere = _elsewhere(options, serial, baud)
+    elsewhere = _elsewhere(options, (serial, baud) if serial else None, error, sanitize)
     if elsewhere is not None:
-        if error == OWN:
-            raise UserError(
-                "errors of single steps are measured on this machine",
-                got=f"--error {OWN}",
-                fix="Leave out --target and --serial, or --error.",
-            )
-        if not elsewhere(ctx.obj, model.net, inputs, expect, allowed.relative):
+        if tolerance is None and rounds(model.net):
+            allowed = Allowed(allowed.relative, steps)
+        if not elsewhere(ctx.obj, model.net, inputs, expect, allowed):
             ctx.exit(Exit.CHECK)
         return
     framework = _framework(model, against) if expect is None else None
@@ -277,13 +273,27 @@ def _given(net: Net, data: tuple[str, ...], seed: int) -> dict[str, np.ndarray]:
     return inputs | {name: np.zeros_like(inputs[name]) for name, _ in net.states}
 
 
-def _elsewhere(options: Options, serial: str | None, baud: int) -> Callable[..., bool] | None:
+def _elsewhere(
+    options: Options, line: tuple[str, int] | None, error: str, sanitize: bool
+) -> Callable[..., bool] | None:
     """What compares a run that is not on this machine, if one is asked for."""
-    if serial:
-        return partial(verify_board, line=(serial, baud))
-    if options.target not in ("", "host"):
-        return partial(verify_emulated, options=options)
-    return None
+    if line is None and options.target in ("", "host"):
+        return None
+    if error == OWN:
+        raise UserError(
+            "errors of single steps are measured on this machine",
+            got=f"--error {OWN}",
+            fix="Leave out --target and --serial, or --error.",
+        )
+    if line is None:
+        return partial(verify_emulated, options=options, sanitize=sanitize)
+    if sanitize:
+        raise UserError(
+            "sanitizers run on this machine",
+            got="--serial and --sanitize",
+            fix="Leave one out; with --target they check the C that is written for it.",
+        )
+    return partial(verify_board, line=line)
 
 
 def _recorded(model: Model, path: Path) -> Oracle:
