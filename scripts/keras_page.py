@@ -9,6 +9,7 @@ from runpy import run_path
 
 import weft.frontends.keras.rows  # noqa: F401
 from weft.frontends.keras.legacy import KNOWN
+from weft.frontends.keras.legacy_functions import FUNCTIONS
 from weft.frontends.keras.record import LAYERS, OPERATIONS
 from weft.frontends.keras.unsupported import REASONS
 
@@ -44,10 +45,10 @@ def keras_page() -> Iterator[str]:
         + ", ".join(f"`{name}`" for name in sorted(OPERATIONS))
         + "."
     )
+    names = {name.removeprefix("compat.v1.") for name in (*KNOWN, *FUNCTIONS)}
     yield (
-        "Functions of TensorFlow in models of Keras 2 (`TFOpLambda`, and slices): "
-        + ", ".join(f"`tf.{name}`" for name in sorted(KNOWN))
-        + "."
+        "Functions of TensorFlow in models of Keras 2 (`TFOpLambda`, and slices), some of them as "
+        "`tf.compat.v1`, too: " + ", ".join(f"`tf.{name}`" for name in sorted(names)) + "."
     )
     yield "## Not imported"
     rows = ["| layer | reason |", "|---|---|"]

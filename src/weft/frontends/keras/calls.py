@@ -86,14 +86,19 @@ def call_of(node: Any) -> Call:
     if isinstance(node[0], str):
         node = [node]
     refs = [_given(each) for each in node]
-    kwargs = node[0][3] if len(node[0]) > 3 and isinstance(node[0][3], Mapping) else {}
+    first = node[0]
+    while first and isinstance(first[0], list):
+        first = first[0]
+    kwargs = first[3] if len(first) > 3 and isinstance(first[3], Mapping) else {}
     return Call(
         (refs[0] if len(refs) == 1 else refs,), {key: _legacy(each) for key, each in kwargs.items()}
     )
 
 
 def _given(found: Any) -> Any:
-    """A tensor of a call of Keras 2, or a constant in its place."""
+    """A tensor of a call of Keras 2, a constant in its place, or a list of such."""
+    if isinstance(found, list) and found and isinstance(found[0], list):
+        return [_given(each) for each in found]
     if isinstance(found, list) and len(found) > 2 and found[0] == "_CONSTANT_VALUE":
         return _value(found[2])
     return ref_of(found)

@@ -348,7 +348,10 @@ class _Functional:
             if (ref.layer, ref.call) in self.missing:
                 raise _Missing
             name = ref.layer if not ref.call else f"{ref.layer}:{ref.call}"
-            found.append((f"{name}.{ref.output}" if ref.output else name, self._tensor(ref)))
+            made = self._tensor(ref)
+            if not isinstance(made, Tensor):
+                raise RefusalError(f"its output {name[:40]} is known when the model is read")
+            found.append((f"{name}.{ref.output}" if ref.output else name, made))
         return found
 
     def _shifted(self, call: Call) -> Call:
@@ -395,5 +398,7 @@ class _Functional:
         except _Missing:
             self.missing.add((spec.name, number))
             return True
-        self.values[spec.name, number] = [each for each in leaves(made) if isinstance(each, Tensor)]
+        # Arrays are sizes, of which others are computed.
+        kinds = Tensor | np.ndarray
+        self.values[spec.name, number] = [each for each in leaves(made) if isinstance(each, kinds)]
         return True

@@ -201,7 +201,7 @@ def _masks(g: Emit, given: Any) -> Any:
 def _cast(g: Emit, nested: Any) -> Any:
     """Arguments in the type that the layer computes in, where they are floating-point."""
     if isinstance(nested, Tensor):
-        if not nested.dtype.is_float or nested.dtype is g.compute:
+        if not (nested.dtype.is_float and g.compute.is_float) or nested.dtype is g.compute:
             return nested
         made = g.cast(nested, g.compute)
         if nested.name in g.masks:

@@ -6,10 +6,17 @@ Keras wrote the name of the function; only those of this table are known, and no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from weft.frontends.keras.record import OPERATIONS, Config, Emit, Made, Tensor, layer
+import numpy as np
+
+from weft.frontends.keras.calls import leaves
+from weft.frontends.keras.legacy_functions import FUNCTIONS, OF_SIZES, whole
+from weft.frontends.keras.operations import tensor
+from weft.frontends.keras.record import OPERATIONS, Config, Emit, Row, Tensor, layer
 
 KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     **{
@@ -20,7 +27,9 @@ KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
             "truediv": "Divide", "maximum": "Maximum", "minimum": "Minimum", "pow": "Power",
             "greater": "Greater", "greater_equal": "GreaterEqual", "less": "Less",
             "less_equal": "LessEqual", "equal": "Equal", "not_equal": "NotEqual",
-            "logical_and": "LogicalAnd", "logical_or": "LogicalOr",
+            "logical_and": "LogicalAnd", "logical_or": "LogicalOr", "logical_xor": "LogicalXor",
+            "floordiv": "FloorDivide", "floormod": "Mod", "mod": "Mod",
+            "divide_no_nan": "DivideNoNan",
         }.items()
     },
     **{
@@ -30,7 +39,12 @@ KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
             "abs": "Abs", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "rsqrt": "Rsqrt",
             "square": "Square", "tanh": "Tanh", "sigmoid": "Sigmoid", "negative": "Negative",
             "floor": "Floor", "ceil": "Ceil", "sign": "Sign", "erf": "Erf", "sin": "Sin",
-            "cos": "Cos", "softplus": "Softplus", "reciprocal": "Reciprocal",
+            "cos": "Cos", "tan": "Tan", "asin": "Arcsin", "acos": "Arccos", "atan": "Arctan",
+            "sinh": "Sinh", "cosh": "Cosh", "asinh": "Arcsinh", "acosh": "Arccosh",
+            "atanh": "Arctanh", "log1p": "Log1p", "expm1": "Expm1", "erfc": "Erfc",
+            "log_sigmoid": "LogSigmoid", "softplus": "Softplus", "reciprocal": "Reciprocal",
+            "round": "Round", "rint": "Round", "logical_not": "LogicalNot", "is_nan": "Isnan",
+            "is_inf": "Isinf", "is_finite": "Isfinite",
         }.items()
     },
     **{
@@ -38,7 +52,7 @@ KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
         for name, kind in {
             "reduce_sum": "Sum", "reduce_mean": "Mean", "reduce_max": "Max", "reduce_min": "Min",
             "reduce_prod": "Prod", "reduce_std": "Std", "reduce_variance": "Var",
-            "reduce_logsumexp": "Logsumexp",
+            "reduce_logsumexp": "Logsumexp", "reduce_any": "Any", "reduce_all": "All",
         }.items()
     },
     "__operators__.add": ("Add", ("x", "y")),
@@ -46,6 +60,10 @@ KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     "__operators__.sub": ("Subtract", ("x", "y")),
     "__operators__.mul": ("Multiply", ("x", "y")),
     "__operators__.truediv": ("Divide", ("x", "y")),
+    "__operators__.floordiv": ("FloorDivide", ("x", "y")),
+    "__operators__.mod": ("Mod", ("x", "y")),
+    "compat.v1.floor_div": ("FloorDivide", ("x", "y")),
+    "math.atan2": ("Arctan2", ("y", "x")),
     "nn.relu": ("Relu", ("features",)),
     "nn.relu6": ("Relu6", ("features",)),
     "nn.silu": ("Silu", ("features",)),
@@ -63,64 +81,100 @@ KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     "cast": ("Cast", ("x", "dtype")),
     "concat": ("Concatenate", ("values", "axis")),
     "stack": ("Stack", ("values", "axis")),
-    "reshape": ("Reshape", ("tensor", "shape")),
-    "transpose": ("Transpose", ("a", "perm")),
-    "expand_dims": ("ExpandDims", ("input", "axis")),
-    "squeeze": ("Squeeze", ("input", "axis")),
-    "tile": ("Tile", ("input", "multiples")),
     "identity": ("Identity", ("input",)),
     "stop_gradient": ("StopGradient", ("input",)),
-    "linalg.matmul": ("Matmul", ("a", "b")),
-    "broadcast_to": ("BroadcastTo", ("input", "shape")),
     "zeros_like": ("ZerosLike", ("input",)),
     "ones_like": ("OnesLike", ("input",)),
-    "compat.v1.gather": ("Take", ("params", "indices", "axis")),
     "where": ("Where", ("condition", "x", "y")),
 }  # fmt: skip
 """By name in TensorFlow: the operation of Keras, and the names of its arguments in order."""
+REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "Std", "Var", "Logsumexp", "Any", "All")
+OF_NUMBERS: dict[str, Callable[..., Any]] = {
+    "Add": np.add, "Subtract": np.subtract, "Multiply": np.multiply, "Divide": np.true_divide,
+    "FloorDivide": np.floor_divide, "Mod": np.mod, "Maximum": np.maximum, "Minimum": np.minimum,
+    "Cast": lambda x, dtype: np.asarray(x).astype(str(dtype)),
+    "Stack": lambda values, axis=0: np.stack(values, axis),
+    "Concatenate": lambda values, axis: np.concatenate(values, axis),
+    "Prod": lambda x, axis=None, keepdims=False: np.prod(x, axis, keepdims=bool(keepdims)),
+}  # fmt: skip
+"""What is computed from sizes when the model is imported, by operation of Keras."""
 
 
 @layer("TFOpLambda")
-def function(g: Emit, c: Config, *args: Any, **kwargs: Any) -> Made:
+def function(g: Emit, c: Config, *args: Any, **kwargs: Any) -> Any:
     name = c.text("function")
+    kwargs.pop("name", None)
+    row = FUNCTIONS.get(name)
+    if row is not None:
+        bound = _bound(g, name, _parameters(row), args, kwargs)
+        first = next(iter(bound), "")
+        if isinstance(bound.get(first), np.ndarray) and name.split(".")[-1] not in OF_SIZES:
+            bound[first] = tensor(g, bound[first])
+        return row(g, **bound)
     known = KNOWN.get(name)
     if known is None:
         g.refuse(f"tf.{name} is not supported")
     kind, parameters = known
-    kwargs = {key: value for key, value in kwargs.items() if key != "name" and value is not None}
-    given = [
-        *args[: len(parameters)],
-        *(kwargs.pop(each, None) for each in parameters[len(args) :]),
-    ]
-    if kwargs.get("approximate") is False and kind != "Gelu":
-        kwargs.pop("approximate")
-    if kwargs:
-        g.refuse(f"tf.{name} with {next(iter(kwargs))} is not supported")
+    bound = _bound(g, name, parameters, args, kwargs)
+    given = [bound.get(each) for each in parameters]
     while given and given[-1] is None:
         given.pop()
+    return _operation(g, kind, given)
+
+
+def _operation(g: Emit, kind: str, given: list[Any]) -> Any:
+    """An operation of Keras with the arguments of TensorFlow's function."""
+    if not any(isinstance(each, Tensor) for each in leaves(given)):
+        if kind in OF_NUMBERS:
+            return np.asarray(OF_NUMBERS[kind](*given))
+        given = [tensor(g, each) if isinstance(each, np.ndarray) else each for each in given]
     if kind == "Normalize":
         # Below 1e-12 of the sum of squares.
         return OPERATIONS[kind](g, *given, epsilon=1e-6)
     if kind == "Gelu" and len(given) < 2:
         given.append(False)
-    if kind in ("Sum", "Mean", "Max", "Min", "Prod", "Std", "Var", "Logsumexp") and len(given) > 2:
+    if kind in REDUCTIONS and len(given) > 2:
         return OPERATIONS[kind](g, given[0], axis=given[1], keepdims=bool(given[2]))
     return OPERATIONS[kind](g, *given)
 
 
+@cache
+def _parameters(row: Row) -> tuple[str, ...]:
+    return tuple(inspect.signature(row).parameters)[1:]
+
+
+def _bound(
+    g: Emit, name: str, parameters: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments by name: the first ones by their places, whatever their names are."""
+    if len(args) > len(parameters):
+        g.refuse(f"tf.{name} with {len(args)} arguments is not supported")
+    bound = dict(zip(parameters, args, strict=False))
+    for key, value in kwargs.items():
+        if key in parameters:
+            if value is not None:
+                bound[key] = value
+        elif value is not None and value is not False:
+            g.refuse(f"tf.{name} with {key} is not supported")
+    return bound
+
+
 @layer("SlicingOpLambda")
-def slicing(g: Emit, c: Config, tensor: Tensor, slice_spec: Any, **kwargs: Any) -> Made:
+def slicing(g: Emit, c: Config, tensor: Any, slice_spec: Any, **kwargs: Any) -> Any:
     c.heed("function")
     items = slice_spec if isinstance(slice_spec, list | tuple) else [slice_spec]
-    if isinstance(slice_spec, list) and any(isinstance(each, Tensor) for each in items):
+    if any(isinstance(each, Tensor) for each in leaves(items)):
         g.refuse("an index that is computed is not supported")
-    return OPERATIONS["GetItem"](g, tensor, [_item(each) for each in items])
+    key = [_item(each) for each in items]
+    if isinstance(tensor, np.ndarray):
+        return np.asarray(tensor[tuple(key)])
+    return OPERATIONS["GetItem"](g, tensor, key)
 
 
 def _item(found: Any) -> Any:
     if isinstance(found, Mapping):
         if "start" in found or "stop" in found:
-            return slice(found.get("start"), found.get("stop"), found.get("step"))
+            return slice(*(whole(found.get(each)) for each in ("start", "stop", "step")))
         if found.get("type") == "Ellipsis" or found.get("class_name") == "__ellipsis__":
             return Ellipsis
-    return found
+    return whole(found)

@@ -156,5 +156,6 @@ def discretization(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     x = g.cast(inputs, DType.F32)
     edges = np.asarray(c.get("bin_boundaries"), np.float32)
     above = g("GreaterOrEqual", g("Unsqueeze", x, axes=(x.rank,)), g.held(edges, "edges"))
-    index = g("ReduceSum", g.cast(above, DType.I32), axes=(x.rank,), keepdims=0)
+    whole = DType.I32 if g.major >= 3 else DType.I64
+    index = g("ReduceSum", g.cast(above, whole), axes=(x.rank,), keepdims=0)
     return encoded(g, index, len(edges) + 1, mode, DType.F32)

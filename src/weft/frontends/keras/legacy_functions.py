@@ -1,0 +1,493 @@
+# pyright: basic
+"""Functions of TensorFlow whose arguments are not those of Keras's operations.
+
+Each row has the function's parameters, by their names in TensorFlow.  Sizes that ``tf.shape``
+gives are arrays here, since the batch is a number when a model is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.frontends.emit import RefusalError
+from weft.frontends.keras.network_operations import channels_first
+from weft.frontends.keras.operations import floating, tensor
+from weft.frontends.keras.record import OPERATIONS, Emit, Made, Row, Tensor
+
+FUNCTIONS: dict[str, Row] = {}
+"""By name in TensorFlow."""
+OF_SIZES = frozenset({"unstack", "range", "zeros", "ones", "fill"})
+"""Those whose first argument may be sizes; of others it is a tensor."""
+MOST_NUMBERS = 1 << 20
+"""Of a range, at most."""
+
+
+def function(*names: str, of_v1: bool = False) -> Callable[[Row], Row]:
+    """Enters a row under names of functions, and those of TensorFlow 1 if it has the same there."""
+
+    def enter(row: Row) -> Row:
+        for name in names:
+            for each in (name, *([f"compat.v1.{name}"] if of_v1 else [])):
+                assert each not in FUNCTIONS, each
+                FUNCTIONS[each] = row
+        return row
+
+    return enter
+
+
+def whole(value: Any) -> Any:
+    """Whole numbers that were computed from sizes as Python's, in nested lists, too."""
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iu":
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [whole(each) for each in value]
+    return value
+
+
+def _list(value: Any) -> list[int]:
+    """Sizes, axes or places: a number, a list or an array of them."""
+    found = np.asarray(whole(value))
+    if found.dtype.kind not in "iu":
+        raise RefusalError(f"its argument {str(value)[:40]} must be whole numbers")
+    return found.reshape(-1).tolist()
+
+
+def _first(g: Emit, data_format: Any) -> bool:
+    """Whether channels come first, by TensorFlow's names of layouts."""
+    names = {"NHWC": "channels_last", "NWC": "channels_last", "NDHWC": "channels_last"}
+    names |= {"NCHW": "channels_first", "NCW": "channels_first", "NCDHW": "channels_first"}
+    return channels_first(g, names.get(data_format, data_format))
+
+
+def _layout(first: bool) -> str:
+    return "channels_first" if first else "channels_last"
+
+
+def _of_image(g: Emit, x: Tensor, given: Any, first: bool) -> list[int]:
+    """Windows, strides and dilations of an image's axes: one number, or those of all axes, too."""
+    rank = x.rank - 2
+    found = [1] * rank if given is None else _list(given)
+    if len(found) == 1:
+        return found * rank
+    if len(found) == rank + 2:
+        around = found[:2] if first else [found[0], found[-1]]
+        if around != [1, 1]:
+            g.refuse(f"windows over batches or channels ({found}) are not supported")
+        return found[2:] if first else found[1:-1]
+    return found
+
+
+def _padding(g: Emit, given: Any) -> str:
+    if not isinstance(given, str):
+        g.refuse(f"padding {str(given)[:40]} is not supported")
+    return given.lower()
+
+
+# --- shapes -----------------------------------------------------------------------------------
+
+
+@function("shape", of_v1=True)
+def shape(g: Emit, input: Tensor, out_type: Any = "int32") -> np.ndarray:
+    return np.asarray(input.shape, str(out_type or "int32"))
+
+
+@function("size", of_v1=True)
+def size(g: Emit, input: Tensor, out_type: Any = "int32") -> np.ndarray:
+    return np.asarray(input.type.size, str(out_type or "int32"))
+
+
+@function("rank", of_v1=True)
+def rank(g: Emit, input: Tensor) -> np.ndarray:
+    return np.asarray(input.rank, np.int32)
+
+
+@function("range")
+def numbers(
+    g: Emit, start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None
+) -> np.ndarray:
+    begin, end = (0, start) if limit is None else (start, limit)
+    if any(isinstance(each, Tensor) for each in (begin, end, delta)):
+        g.refuse("a range whose ends are computed is not supported")
+    if (end - begin) / delta > MOST_NUMBERS:
+        g.refuse(f"it has more than {MOST_NUMBERS:,} numbers")
+    made = np.arange(begin, end, delta)
+    kind = dtype or ("int32" if made.dtype.kind in "iu" else "float32")
+    return made.astype(str(kind))
+
+
+def _constant(value: float) -> Row:
+    def row(g: Emit, shape: Any, dtype: Any = "float32") -> Tensor:
+        one = tensor(g, np.asarray(value, str(dtype or "float32")))
+        return g.expand(one, _list(shape))
+
+    return row
+
+
+function("zeros", of_v1=True)(_constant(0.0))
+function("ones", of_v1=True)(_constant(1.0))
+
+
+@function("fill", of_v1=True)
+def fill(g: Emit, dims: Any, value: Any) -> Tensor:
+    return g.expand(tensor(g, value), _list(dims))
+
+
+@function("reshape", of_v1=True)
+def reshape(g: Emit, tensor: Tensor, shape: Any) -> Tensor:
+    return OPERATIONS["Reshape"](g, tensor, _list(shape))
+
+
+@function("broadcast_to", of_v1=True)
+def broadcast_to(g: Emit, input: Tensor, shape: Any) -> Tensor:
+    return OPERATIONS["BroadcastTo"](g, input, _list(shape))
+
+
+@function("transpose", of_v1=True)
+def transpose(g: Emit, a: Tensor, perm: Any = None) -> Tensor:
+    return OPERATIONS["Transpose"](g, a, None if perm is None else _list(perm))
+
+
+@function("squeeze", of_v1=True)
+def squeeze(g: Emit, input: Tensor, axis: Any = None, squeeze_dims: Any = None) -> Tensor:
+    given = axis if axis is not None else squeeze_dims
+    # An empty list stands for all axes of size 1, as none does.
+    return OPERATIONS["Squeeze"](g, input, None if given is None else _list(given) or None)
+
+
+@function("expand_dims", of_v1=True)
+def expand_dims(g: Emit, input: Tensor, axis: Any = None, dim: Any = None) -> Tensor:
+    return OPERATIONS["ExpandDims"](g, input, _list(axis if axis is not None else dim))
+
+
+@function("keras.backend.batch_flatten")
+def batch_flatten(g: Emit, x: Tensor) -> Tensor:
+    return OPERATIONS["Reshape"](g, x, [x.shape[0], x.type.size // max(x.shape[0], 1)])
+
+
+# --- parts and repetitions --------------------------------------------------------------------
+
+
+@function("split", of_v1=True)
+def split(g: Emit, value: Tensor, num_or_size_splits: Any, axis: int = 0) -> Made:
+    count = value.shape[g.axis(value, axis)]
+    given = whole(num_or_size_splits)
+    if isinstance(given, int):
+        if given < 1 or count % given:
+            g.refuse(f"{count} elements cannot be split into {given} equal parts")
+        return OPERATIONS["Split"](g, value, given, axis)
+    sizes = _list(given)
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = count - sum(sizes) - 1
+    if min(sizes, default=0) < 0 or sum(sizes) != count:
+        g.refuse(f"{count} elements cannot be split into parts of {given}")
+    return OPERATIONS["Split"](g, value, np.cumsum(sizes)[:-1].tolist(), axis)
+
+
+@function("unstack", of_v1=True)
+def unstack(g: Emit, value: Any, num: Any = None, axis: int = 0) -> Any:
+    if isinstance(value, np.ndarray):
+        return [np.asarray(each) for each in value]
+    return OPERATIONS["Unstack"](g, value, num, axis)
+
+
+@function("slice", of_v1=True)
+def part(g: Emit, input_: Tensor, begin: Any, size: Any) -> Tensor:
+    ends = [
+        (None if length == -1 else start + length)
+        for start, length in zip(_list(begin), _list(size), strict=True)
+    ]
+    return OPERATIONS["GetItem"](g, input_, [*map(slice, _list(begin), ends)])
+
+
+@function("strided_slice", of_v1=True)
+def strided_slice(
+    g: Emit,
+    input_: Tensor,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Tensor:
+    starts, ends = _list(begin), _list(end)
+    steps = [1] * len(starts) if strides is None else _list(strides)
+    key: list[Any] = []
+    for at, (start, stop, step) in enumerate(zip(starts, ends, steps, strict=True)):
+        if shrink_axis_mask >> at & 1:
+            key.append(start)
+            continue
+        key.append(
+            slice(
+                None if begin_mask >> at & 1 else start, None if end_mask >> at & 1 else stop, step
+            )
+        )
+    return OPERATIONS["GetItem"](g, input_, key)
+
+
+@function("gather", of_v1=True)
+def gather(g: Emit, params: Any, indices: Any, axis: Any = None, batch_dims: Any = 0) -> Tensor:
+    if batch_dims:
+        g.refuse("batch_dims is not supported")
+    return OPERATIONS["Take"](g, params, indices, 0 if axis is None else axis)
+
+
+@function("tile", of_v1=True)
+def tile(g: Emit, input: Tensor, multiples: Any) -> Tensor:
+    return OPERATIONS["Tile"](g, input, _list(multiples))
+
+
+@function("repeat")
+def repeat(g: Emit, input: Tensor, repeats: Any, axis: int | None = None) -> Tensor:
+    return OPERATIONS["Repeat"](g, input, whole(repeats), axis)
+
+
+@function("reverse", of_v1=True)
+def reverse(g: Emit, tensor: Tensor, axis: Any) -> Tensor:
+    return OPERATIONS["Flip"](g, tensor, _list(axis))
+
+
+@function("roll")
+def roll(g: Emit, input: Tensor, shift: Any, axis: Any) -> Tensor:
+    return OPERATIONS["Roll"](g, input, _list(shift), _list(axis))
+
+
+@function("pad", of_v1=True)
+def pad(
+    g: Emit, tensor: Tensor, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0
+) -> Tensor:
+    return OPERATIONS["Pad"](g, tensor, constant_values, whole(paddings), str(mode).lower())
+
+
+@function("linalg.band_part")
+def band_part(g: Emit, input: Tensor, num_lower: int, num_upper: int) -> Tensor:
+    made = input
+    if num_lower >= 0:
+        made = OPERATIONS["Triu"](g, made, -num_lower)
+    if num_upper >= 0:
+        made = OPERATIONS["Tril"](g, made, num_upper)
+    return made
+
+
+# --- arithmetic -------------------------------------------------------------------------------
+
+
+@function("math.add_n")
+def add_n(g: Emit, inputs: Sequence[Tensor]) -> Tensor:
+    made, *rest = inputs if isinstance(inputs, list | tuple) else [inputs]
+    for each in rest:
+        made = g("Add", made, each)
+    return made
+
+
+@function("math.squared_difference", of_v1=True)
+def squared_difference(g: Emit, x: Any, y: Any) -> Tensor:
+    return OPERATIONS["Square"](g, OPERATIONS["Subtract"](g, x, y))
+
+
+@function("linalg.matmul", "matmul")
+def matmul(g: Emit, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+    def turned(x: Any, turn: bool) -> Any:
+        if not turn:
+            return x
+        if isinstance(x, Tensor):
+            return OPERATIONS["Swapaxes"](g, x, -1, -2)
+        return np.swapaxes(np.asarray(x), -1, -2)
+
+    return OPERATIONS["Matmul"](g, turned(a, transpose_a), turned(b, transpose_b))
+
+
+@function("math.cumsum", "cumsum")
+def cumsum(
+    g: Emit, x: Tensor, axis: int = 0, exclusive: bool = False, reverse: bool = False
+) -> Tensor:
+    return g("CumSum", x, axis=g.axis(x, axis), exclusive=int(exclusive), reverse=int(reverse))
+
+
+@function("norm", "linalg.norm", "compat.v1.norm")
+def norm(
+    g: Emit, tensor: Tensor, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None
+) -> Tensor:
+    return OPERATIONS["Norm"](g, tensor, ord, axis, bool(keepdims))
+
+
+@function("math.reduce_euclidean_norm")
+def euclidean_norm(g: Emit, input_tensor: Tensor, axis: Any = None, keepdims: Any = None) -> Tensor:
+    return OPERATIONS["Norm"](g, input_tensor, None, axis, bool(keepdims))
+
+
+def _extreme(kind: str) -> Row:
+    def row(
+        g: Emit, input: Tensor, axis: Any = None, output_type: Any = "int64", dimension: Any = None
+    ) -> Tensor:
+        given = axis if axis is not None else dimension
+        made = OPERATIONS[kind](g, input, 0 if given is None else int(given))
+        return OPERATIONS["Cast"](g, made, output_type or "int64")
+
+    return row
+
+
+function("math.argmax", "argmax", "compat.v1.argmax")(_extreme("Argmax"))
+function("math.argmin", "argmin", "compat.v1.argmin")(_extreme("Argmin"))
+
+
+@function("math.top_k", "nn.top_k")
+def top_k(
+    g: Emit, input: Tensor, k: int = 1, sorted: bool = True, index_type: Any = "int32"
+) -> Made:
+    values, places = OPERATIONS["TopK"](g, input, int(k), bool(sorted))
+    return [values, OPERATIONS["Cast"](g, places, index_type or "int32")]
+
+
+@function("sort")
+def sort(g: Emit, values: Tensor, axis: int = -1, direction: str = "ASCENDING") -> Tensor:
+    made = OPERATIONS["Sort"](g, values, axis)
+    return g.flip(made, g.axis(made, axis)) if direction == "DESCENDING" else made
+
+
+@function("one_hot")
+def one_hot(
+    g: Emit,
+    indices: Tensor,
+    depth: Any,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: Any = None,
+    dtype: Any = None,
+) -> Tensor:
+    place = -1 if axis is None else axis
+    if on_value is None and off_value is None:
+        return OPERATIONS["OneHot"](g, indices, int(depth), place, dtype)
+    is_one = OPERATIONS["OneHot"](g, indices, int(depth), place, "bool")
+    on, off = (1 if on_value is None else on_value), (0 if off_value is None else off_value)
+    made = OPERATIONS["Where"](g, is_one, on, off)
+    return OPERATIONS["Cast"](g, made, dtype or "float32")
+
+
+# --- layers -----------------------------------------------------------------------------------
+
+
+@function("nn.bias_add", of_v1=True)
+def bias_add(g: Emit, value: Tensor, bias: Any, data_format: Any = None) -> Tensor:
+    added = tensor(g, bias)
+    if _first(g, data_format):
+        added = g.reshape(added, (1, added.type.size, *(1,) * (value.rank - 2)))
+    return OPERATIONS["Add"](g, value, added)
+
+
+@function("nn.crelu", of_v1=True)
+def crelu(g: Emit, features: Tensor, axis: int = -1) -> Tensor:
+    both = [features, g("Neg", features)]
+    return g("Relu", g.concat(both, g.axis(features, axis)))
+
+
+@function("nn.local_response_normalization", "nn.lrn")
+def local_response_normalization(
+    g: Emit,
+    input: Tensor,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+) -> Tensor:
+    count = 2 * int(depth_radius) + 1
+    turned = g.transpose(input, (0, 3, 1, 2))
+    made = g("LRN", turned, size=count, alpha=alpha * count, beta=float(beta), bias=float(bias))
+    return g.transpose(made, (0, 2, 3, 1))
+
+
+def _pooling(kind: str) -> Row:
+    def row(
+        g: Emit, input: Tensor, ksize: Any, strides: Any, padding: Any, data_format: Any = None
+    ) -> Tensor:
+        first = _first(g, data_format)
+        window, steps = (_of_image(g, input, each, first) for each in (ksize, strides))
+        return OPERATIONS[kind](g, input, window, steps, _padding(g, padding), _layout(first))
+
+    return row
+
+
+_RANKS = ("", "1d", "2d", "3d")
+function(*(f"nn.max_pool{each}" for each in _RANKS), of_v1=True)(_pooling("MaxPool"))
+function(*(f"nn.avg_pool{each}" for each in _RANKS), of_v1=True)(_pooling("AveragePool"))
+
+
+def _convolution(kind: str) -> Row:
+    def row(
+        g: Emit,
+        input: Tensor,
+        filters: Any = None,
+        strides: Any = None,
+        padding: Any = "VALID",
+        data_format: Any = None,
+        dilations: Any = None,
+        stride: Any = None,
+        filter: Any = None,
+        rate: Any = None,
+        use_cudnn_on_gpu: Any = None,
+    ) -> Tensor:
+        del use_cudnn_on_gpu
+        first = _first(g, data_format)
+        apart = dilations if dilations is not None else rate
+        return OPERATIONS[kind](
+            g,
+            input,
+            filters if filters is not None else filter,
+            _of_image(g, input, strides if strides is not None else stride, first),
+            _padding(g, padding),
+            _layout(first),
+            _of_image(g, input, apart, first),
+        )
+
+    return row
+
+
+function("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.convolution", of_v1=True)(_convolution("Conv"))
+function("nn.depthwise_conv2d", of_v1=True)(_convolution("DepthwiseConv"))
+
+
+# --- images -----------------------------------------------------------------------------------
+
+
+@function("image.resize")
+def resize(
+    g: Emit, images: Tensor, size: Any, method: Any = "bilinear", antialias: bool = False
+) -> Tensor:
+    if not images.dtype.is_float and method != "nearest":
+        images = floating(g, images)
+    return OPERATIONS["Resize"](g, images, _list(size), str(method), bool(antialias))
+
+
+def _resized(mode: str) -> Row:
+    def row(
+        g: Emit,
+        images: Tensor,
+        size: Any,
+        align_corners: bool = False,
+        half_pixel_centers: bool = False,
+    ) -> Tensor:
+        transform = "half_pixel" if half_pixel_centers else "asymmetric"
+        return g(
+            "Resize",
+            floating(g, images),
+            sizes=tuple(_list(size)),
+            axes=(1, 2),
+            mode=mode,
+            coordinate_transformation_mode="align_corners" if align_corners else transform,
+        )
+
+    return row
+
+
+function("compat.v1.image.resize_bilinear")(_resized("linear"))
+
+
+@function("image.extract_patches")
+def extract_patches(
+    g: Emit, images: Tensor, sizes: Any, strides: Any, rates: Any, padding: Any
+) -> Tensor:
+    window, steps, apart = (_of_image(g, images, each, False) for each in (sizes, strides, rates))
+    return OPERATIONS["ExtractPatches"](g, images, window, steps, apart, _padding(g, padding))
