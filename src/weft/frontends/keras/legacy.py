@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from weft.frontends.keras.calls import leaves
-from weft.frontends.keras.legacy_functions import FUNCTIONS, OF_SIZES, whole
+from weft.frontends.keras.legacy_functions import FUNCTIONS, OF_SIZES, Function, whole
 from weft.frontends.keras.operations import tensor
-from weft.frontends.keras.record import OPERATIONS, Config, Emit, Row, Tensor, layer
+from weft.frontends.keras.record import OPERATIONS, Config, Emit, Tensor, layer
 
 KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     **{
@@ -139,7 +139,7 @@ def _operation(g: Emit, kind: str, given: list[Any]) -> Any:
 
 
 @cache
-def _parameters(row: Row) -> tuple[str, ...]:
+def _parameters(row: Function) -> tuple[str, ...]:
     return tuple(inspect.signature(row).parameters)[1:]
 
 

@@ -7,28 +7,30 @@ gives are arrays here, since the batch is a number when a model is imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from weft.frontends.emit import RefusalError
 from weft.frontends.keras.network_operations import channels_first
 from weft.frontends.keras.operations import floating, tensor
-from weft.frontends.keras.record import OPERATIONS, Emit, Made, Row, Tensor
+from weft.frontends.keras.record import OPERATIONS, Emit, Tensor
 
-FUNCTIONS: dict[str, Row] = {}
-"""By name in TensorFlow."""
+Function: TypeAlias = Callable[..., Any]
+FUNCTIONS: dict[str, Function] = {}
+"""By name in TensorFlow; they give tensors, or arrays that are known."""
+_KERAS: Mapping[str, Callable[..., Any]] = OPERATIONS
 OF_SIZES = frozenset({"unstack", "range", "zeros", "ones", "fill"})
 """Those whose first argument may be sizes; of others it is a tensor."""
 MOST_NUMBERS = 1 << 20
 """Of a range, at most."""
 
 
-def function(*names: str, of_v1: bool = False) -> Callable[[Row], Row]:
+def function(*names: str, of_v1: bool = False) -> Callable[[Function], Function]:
     """Enters a row under names of functions, and those of TensorFlow 1 if it has the same there."""
 
-    def enter(row: Row) -> Row:
+    def enter(row: Function) -> Function:
         for name in names:
             for each in (name, *([f"compat.v1.{name}"] if of_v1 else [])):
                 assert each not in FUNCTIONS, each
@@ -118,7 +120,7 @@ def numbers(
     return made.astype(str(kind))
 
 
-def _constant(value: float) -> Row:
+def _constant(value: float) -> Function:
     def row(g: Emit, shape: Any, dtype: Any = "float32") -> Tensor:
         one = tensor(g, np.asarray(value, str(dtype or "float32")))
         return g.expand(one, _list(shape))
@@ -137,60 +139,60 @@ def fill(g: Emit, dims: Any, value: Any) -> Tensor:
 
 @function("reshape", of_v1=True)
 def reshape(g: Emit, tensor: Tensor, shape: Any) -> Tensor:
-    return OPERATIONS["Reshape"](g, tensor, _list(shape))
+    return _KERAS["Reshape"](g, tensor, _list(shape))
 
 
 @function("broadcast_to", of_v1=True)
 def broadcast_to(g: Emit, input: Tensor, shape: Any) -> Tensor:
-    return OPERATIONS["BroadcastTo"](g, input, _list(shape))
+    return _KERAS["BroadcastTo"](g, input, _list(shape))
 
 
 @function("transpose", of_v1=True)
 def transpose(g: Emit, a: Tensor, perm: Any = None) -> Tensor:
-    return OPERATIONS["Transpose"](g, a, None if perm is None else _list(perm))
+    return _KERAS["Transpose"](g, a, None if perm is None else _list(perm))
 
 
 @function("squeeze", of_v1=True)
 def squeeze(g: Emit, input: Tensor, axis: Any = None, squeeze_dims: Any = None) -> Tensor:
     given = axis if axis is not None else squeeze_dims
     # An empty list stands for all axes of size 1, as none does.
-    return OPERATIONS["Squeeze"](g, input, None if given is None else _list(given) or None)
+    return _KERAS["Squeeze"](g, input, None if given is None else _list(given) or None)
 
 
 @function("expand_dims", of_v1=True)
 def expand_dims(g: Emit, input: Tensor, axis: Any = None, dim: Any = None) -> Tensor:
-    return OPERATIONS["ExpandDims"](g, input, _list(axis if axis is not None else dim))
+    return _KERAS["ExpandDims"](g, input, _list(axis if axis is not None else dim))
 
 
 @function("keras.backend.batch_flatten")
 def batch_flatten(g: Emit, x: Tensor) -> Tensor:
-    return OPERATIONS["Reshape"](g, x, [x.shape[0], x.type.size // max(x.shape[0], 1)])
+    return _KERAS["Reshape"](g, x, [x.shape[0], x.type.size // max(x.shape[0], 1)])
 
 
 # --- parts and repetitions --------------------------------------------------------------------
 
 
 @function("split", of_v1=True)
-def split(g: Emit, value: Tensor, num_or_size_splits: Any, axis: int = 0) -> Made:
+def split(g: Emit, value: Tensor, num_or_size_splits: Any, axis: int = 0) -> Any:
     count = value.shape[g.axis(value, axis)]
     given = whole(num_or_size_splits)
     if isinstance(given, int):
         if given < 1 or count % given:
             g.refuse(f"{count} elements cannot be split into {given} equal parts")
-        return OPERATIONS["Split"](g, value, given, axis)
+        return _KERAS["Split"](g, value, given, axis)
     sizes = _list(given)
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = count - sum(sizes) - 1
     if min(sizes, default=0) < 0 or sum(sizes) != count:
         g.refuse(f"{count} elements cannot be split into parts of {given}")
-    return OPERATIONS["Split"](g, value, np.cumsum(sizes)[:-1].tolist(), axis)
+    return _KERAS["Split"](g, value, np.cumsum(sizes)[:-1].tolist(), axis)
 
 
 @function("unstack", of_v1=True)
 def unstack(g: Emit, value: Any, num: Any = None, axis: int = 0) -> Any:
     if isinstance(value, np.ndarray):
         return [np.asarray(each) for each in value]
-    return OPERATIONS["Unstack"](g, value, num, axis)
+    return _KERAS["Unstack"](g, value, num, axis)
 
 
 @function("slice", of_v1=True)
@@ -199,7 +201,7 @@ def part(g: Emit, input_: Tensor, begin: Any, size: Any) -> Tensor:
         (None if length == -1 else start + length)
         for start, length in zip(_list(begin), _list(size), strict=True)
     ]
-    return OPERATIONS["GetItem"](g, input_, [*map(slice, _list(begin), ends)])
+    return _KERAS["GetItem"](g, input_, [*map(slice, _list(begin), ends)])
 
 
 @function("strided_slice", of_v1=True)
@@ -225,50 +227,50 @@ def strided_slice(
                 None if begin_mask >> at & 1 else start, None if end_mask >> at & 1 else stop, step
             )
         )
-    return OPERATIONS["GetItem"](g, input_, key)
+    return _KERAS["GetItem"](g, input_, key)
 
 
 @function("gather", of_v1=True)
 def gather(g: Emit, params: Any, indices: Any, axis: Any = None, batch_dims: Any = 0) -> Tensor:
     if batch_dims:
         g.refuse("batch_dims is not supported")
-    return OPERATIONS["Take"](g, params, indices, 0 if axis is None else axis)
+    return _KERAS["Take"](g, params, indices, 0 if axis is None else axis)
 
 
 @function("tile", of_v1=True)
 def tile(g: Emit, input: Tensor, multiples: Any) -> Tensor:
-    return OPERATIONS["Tile"](g, input, _list(multiples))
+    return _KERAS["Tile"](g, input, _list(multiples))
 
 
 @function("repeat")
 def repeat(g: Emit, input: Tensor, repeats: Any, axis: int | None = None) -> Tensor:
-    return OPERATIONS["Repeat"](g, input, whole(repeats), axis)
+    return _KERAS["Repeat"](g, input, whole(repeats), axis)
 
 
 @function("reverse", of_v1=True)
 def reverse(g: Emit, tensor: Tensor, axis: Any) -> Tensor:
-    return OPERATIONS["Flip"](g, tensor, _list(axis))
+    return _KERAS["Flip"](g, tensor, _list(axis))
 
 
 @function("roll")
 def roll(g: Emit, input: Tensor, shift: Any, axis: Any) -> Tensor:
-    return OPERATIONS["Roll"](g, input, _list(shift), _list(axis))
+    return _KERAS["Roll"](g, input, _list(shift), _list(axis))
 
 
 @function("pad", of_v1=True)
 def pad(
     g: Emit, tensor: Tensor, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0
 ) -> Tensor:
-    return OPERATIONS["Pad"](g, tensor, constant_values, whole(paddings), str(mode).lower())
+    return _KERAS["Pad"](g, tensor, constant_values, whole(paddings), str(mode).lower())
 
 
 @function("linalg.band_part")
 def band_part(g: Emit, input: Tensor, num_lower: int, num_upper: int) -> Tensor:
     made = input
     if num_lower >= 0:
-        made = OPERATIONS["Triu"](g, made, -num_lower)
+        made = _KERAS["Triu"](g, made, -num_lower)
     if num_upper >= 0:
-        made = OPERATIONS["Tril"](g, made, num_upper)
+        made = _KERAS["Tril"](g, made, num_upper)
     return made
 
 
@@ -276,7 +278,7 @@ def band_part(g: Emit, input: Tensor, num_lower: int, num_upper: int) -> Tensor:
 
 
 @function("math.add_n")
-def add_n(g: Emit, inputs: Sequence[Tensor]) -> Tensor:
+def add_n(g: Emit, inputs: Any) -> Tensor:
     made, *rest = inputs if isinstance(inputs, list | tuple) else [inputs]
     for each in rest:
         made = g("Add", made, each)
@@ -285,7 +287,7 @@ def add_n(g: Emit, inputs: Sequence[Tensor]) -> Tensor:
 
 @function("math.squared_difference", of_v1=True)
 def squared_difference(g: Emit, x: Any, y: Any) -> Tensor:
-    return OPERATIONS["Square"](g, OPERATIONS["Subtract"](g, x, y))
+    return _KERAS["Square"](g, _KERAS["Subtract"](g, x, y))
 
 
 @function("linalg.matmul", "matmul")
@@ -294,10 +296,10 @@ def matmul(g: Emit, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool
         if not turn:
             return x
         if isinstance(x, Tensor):
-            return OPERATIONS["Swapaxes"](g, x, -1, -2)
+            return _KERAS["Swapaxes"](g, x, -1, -2)
         return np.swapaxes(np.asarray(x), -1, -2)
 
-    return OPERATIONS["Matmul"](g, turned(a, transpose_a), turned(b, transpose_b))
+    return _KERAS["Matmul"](g, turned(a, transpose_a), turned(b, transpose_b))
 
 
 @function("math.cumsum", "cumsum")
@@ -311,21 +313,21 @@ def cumsum(
 def norm(
     g: Emit, tensor: Tensor, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None
 ) -> Tensor:
-    return OPERATIONS["Norm"](g, tensor, ord, axis, bool(keepdims))
+    return _KERAS["Norm"](g, tensor, ord, axis, bool(keepdims))
 
 
 @function("math.reduce_euclidean_norm")
 def euclidean_norm(g: Emit, input_tensor: Tensor, axis: Any = None, keepdims: Any = None) -> Tensor:
-    return OPERATIONS["Norm"](g, input_tensor, None, axis, bool(keepdims))
+    return _KERAS["Norm"](g, input_tensor, None, axis, bool(keepdims))
 
 
-def _extreme(kind: str) -> Row:
+def _extreme(kind: str) -> Function:
     def row(
         g: Emit, input: Tensor, axis: Any = None, output_type: Any = "int64", dimension: Any = None
     ) -> Tensor:
         given = axis if axis is not None else dimension
-        made = OPERATIONS[kind](g, input, 0 if given is None else int(given))
-        return OPERATIONS["Cast"](g, made, output_type or "int64")
+        made = _KERAS[kind](g, input, 0 if given is None else int(given))
+        return _KERAS["Cast"](g, made, output_type or "int64")
 
     return row
 
@@ -337,14 +339,14 @@ function("math.argmin", "argmin", "compat.v1.argmin")(_extreme("Argmin"))
 @function("math.top_k", "nn.top_k")
 def top_k(
     g: Emit, input: Tensor, k: int = 1, sorted: bool = True, index_type: Any = "int32"
-) -> Made:
-    values, places = OPERATIONS["TopK"](g, input, int(k), bool(sorted))
-    return [values, OPERATIONS["Cast"](g, places, index_type or "int32")]
+) -> Any:
+    values, places = _KERAS["TopK"](g, input, int(k), bool(sorted))
+    return [values, _KERAS["Cast"](g, places, index_type or "int32")]
 
 
 @function("sort")
 def sort(g: Emit, values: Tensor, axis: int = -1, direction: str = "ASCENDING") -> Tensor:
-    made = OPERATIONS["Sort"](g, values, axis)
+    made = _KERAS["Sort"](g, values, axis)
     return g.flip(made, g.axis(made, axis)) if direction == "DESCENDING" else made
 
 
@@ -360,11 +362,11 @@ def one_hot(
 ) -> Tensor:
     place = -1 if axis is None else axis
     if on_value is None and off_value is None:
-        return OPERATIONS["OneHot"](g, indices, int(depth), place, dtype)
-    is_one = OPERATIONS["OneHot"](g, indices, int(depth), place, "bool")
+        return _KERAS["OneHot"](g, indices, int(depth), place, dtype)
+    is_one = _KERAS["OneHot"](g, indices, int(depth), place, "bool")
     on, off = (1 if on_value is None else on_value), (0 if off_value is None else off_value)
-    made = OPERATIONS["Where"](g, is_one, on, off)
-    return OPERATIONS["Cast"](g, made, dtype or "float32")
+    made = _KERAS["Where"](g, is_one, on, off)
+    return _KERAS["Cast"](g, made, dtype or "float32")
 
 
 # --- layers -----------------------------------------------------------------------------------
@@ -375,7 +377,7 @@ def bias_add(g: Emit, value: Tensor, bias: Any, data_format: Any = None) -> Tens
     added = tensor(g, bias)
     if _first(g, data_format):
         added = g.reshape(added, (1, added.type.size, *(1,) * (value.rank - 2)))
-    return OPERATIONS["Add"](g, value, added)
+    return _KERAS["Add"](g, value, added)
 
 
 @function("nn.crelu", of_v1=True)
@@ -399,13 +401,13 @@ def local_response_normalization(
     return g.transpose(made, (0, 2, 3, 1))
 
 
-def _pooling(kind: str) -> Row:
+def _pooling(kind: str) -> Function:
     def row(
         g: Emit, input: Tensor, ksize: Any, strides: Any, padding: Any, data_format: Any = None
     ) -> Tensor:
         first = _first(g, data_format)
         window, steps = (_of_image(g, input, each, first) for each in (ksize, strides))
-        return OPERATIONS[kind](g, input, window, steps, _padding(g, padding), _layout(first))
+        return _KERAS[kind](g, input, window, steps, _padding(g, padding), _layout(first))
 
     return row
 
@@ -415,7 +417,7 @@ function(*(f"nn.max_pool{each}" for each in _RANKS), of_v1=True)(_pooling("MaxPo
 function(*(f"nn.avg_pool{each}" for each in _RANKS), of_v1=True)(_pooling("AveragePool"))
 
 
-def _convolution(kind: str) -> Row:
+def _convolution(kind: str) -> Function:
     def row(
         g: Emit,
         input: Tensor,
@@ -432,7 +434,7 @@ def _convolution(kind: str) -> Row:
         del use_cudnn_on_gpu
         first = _first(g, data_format)
         apart = dilations if dilations is not None else rate
-        return OPERATIONS[kind](
+        return _KERAS[kind](
             g,
             input,
             filters if filters is not None else filter,
@@ -458,10 +460,10 @@ def resize(
 ) -> Tensor:
     if not images.dtype.is_float and method != "nearest":
         images = floating(g, images)
-    return OPERATIONS["Resize"](g, images, _list(size), str(method), bool(antialias))
+    return _KERAS["Resize"](g, images, _list(size), str(method), bool(antialias))
 
 
-def _resized(mode: str) -> Row:
+def _resized(mode: str) -> Function:
     def row(
         g: Emit,
         images: Tensor,
@@ -490,4 +492,4 @@ def extract_patches(
     g: Emit, images: Tensor, sizes: Any, strides: Any, rates: Any, padding: Any
 ) -> Tensor:
     window, steps, apart = (_of_image(g, images, each, False) for each in (sizes, strides, rates))
-    return OPERATIONS["ExtractPatches"](g, images, window, steps, apart, _padding(g, padding))
+    return _KERAS["ExtractPatches"](g, images, window, steps, apart, _padding(g, padding))
