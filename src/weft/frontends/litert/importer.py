@@ -40,6 +40,8 @@ from weft.records import dataclass
 MOST_DEPTH = 16
 MOST_OPERATORS = 20_000
 """Operators in loops and subgraphs beyond those of the file, each as often as it is run."""
+MOST_NUMBERS = 1 << 16
+"""In an option."""
 _SLACK = 64 << 20
 _MOST_INITIAL = 1 << 22
 
@@ -356,7 +358,10 @@ def _options(function: Function, operator: OperatorInfo) -> dict[str, Any]:
         if options is not None and hasattr(options, f"{attribute}AsNumpy"):
             empty = getattr(options, f"{attribute}IsNone")()
             array = np.zeros(0, np.int64) if empty else getattr(options, f"{attribute}AsNumpy")()
-            found[name] = tuple(int(each) for each in array[:64])
+            if len(array) > MOST_NUMBERS:
+                rule = f"the option {name} has at most {MOST_NUMBERS:,} numbers"
+                raise UserError(rule, got=f"{len(array):,}")
+            found[name] = tuple(array.tolist())
         elif options is not None and hasattr(options, attribute):
             found[name] = getattr(options, attribute)()
         elif parameter.default is parameter.empty:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from weft.dtypes import DType
 from weft.frontends.emit import Tensor
 from weft.frontends.litert.record import Emit, Function, Kind, litert
@@ -76,3 +80,10 @@ def topk_v2(g: Emit, x: Tensor, k: Tensor) -> tuple[Tensor, ...]:
     values, places = g.several("TopK", x, outputs=2, k=count, axis=-1)
     to = g.given[1].dtype if len(g.given) > 1 else None
     return values, g.cast(places, to or DType.I32)
+
+
+@litert("BUCKETIZE")
+def bucketize(g: Emit, x: Tensor, *, boundaries: Sequence[float] = ()) -> Tensor:
+    edges = g.constant(np.asarray(boundaries, np.float32))
+    above = g("GreaterOrEqual", g("Unsqueeze", g.cast(x, DType.F32), axes=(x.rank,)), edges)
+    return g("ReduceSum", g.cast(above, DType.I32), axes=(x.rank,), keepdims=0)
