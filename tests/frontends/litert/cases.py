@@ -546,12 +546,14 @@ def along() -> Iterator[Case]:
         yield Case("CUMSUM", (given, const(1)), (replace(given),), "CumsumOptions", values, label)
     for dtype in ("float32", "int32"):
         given = x(2, 9) if dtype == "float32" else plain(2, 9, low=-99, high=99)
-        edges = {"boundaries": [-1.0, 0.0, 0.5, 2.0]}
-        yield Case("BUCKETIZE", (given,), (T((2, 9), "int32"),), "BucketizeOptions", edges)
-    for dtype in ("float32", "int32"):
-        given = x(2, 9) if dtype == "float32" else plain(2, 9, low=-99, high=99)
         outs = (replace(given, shape=(2, 3)), T((2, 3), "int32"))
         yield Case("TOPK_V2", (given, const(3)), outs, "TopKV2Options")
+
+
+def bins() -> Iterator[Case]:
+    for given in (x(2, 9), plain(2, 9, low=-3, high=3)):
+        edges = {"boundaries": [-1.0, 0.0, 0.5, 2.0]}
+        yield Case("BUCKETIZE", (given,), (T((2, 9), "int32"),), "BucketizeOptions", edges)
 
 
 # --- shapes -----------------------------------------------------------------------------------
@@ -800,6 +802,7 @@ FAMILIES = (
     binary,
     logic,
     along,
+    bins,
     shapes,
     conversions,
     states,
