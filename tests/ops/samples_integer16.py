@@ -10,10 +10,11 @@ from weft.ops.integer16 import (
     ConvInteger16Attributes,
     FixedPointSigmoidAttributes,
     FixedPointSoftmax16Attributes,
+    QuantizedSqrtAttributes,
     sigmoid_table,
 )
 from weft.ops.requantization import RequantizeAttributes, fixed_point, narrow_multiplier
-from weft.rewrite.litert_int16 import slopes
+from weft.rewrite.litert_int16 import UNITS, slopes
 
 
 def of(dtype: type, *values: int) -> np.ndarray:
@@ -24,8 +25,8 @@ EXTREMES = of(np.int16, -32768, -32768, 32767, -32768)
 NARROW = ConvInteger16Attributes(sums=DType.I32)
 TABLE = sigmoid_table()
 WHOLE = np.arange(-32768, 32768, 64, dtype=np.int16)
-POWERS = slopes(-10.0, 0.0, np.exp)
-SHARES = slopes(0.0, 1.0, lambda value: 1 / (1 + value))
+POWERS = slopes(-10.0, 0.0, np.exp, UNITS)
+SHARES = slopes(0.0, 1.0, lambda value: 1 / (1 + value), UNITS)
 SOFT = FixedPointSoftmax16Attributes(-1, *fixed_point(0.6))
 FACTORS = [narrow_multiplier(*fixed_point(factor)) for factor in (0.0037, 0.25, 3.0, 1e-8)]
 MULTIPLIERS, SHIFTS = (of(np.int32, *each) for each in zip(*FACTORS, strict=True))
@@ -77,6 +78,22 @@ SAMPLES = [
         for tanh in (0, 1)
     ),
     # By hand: equal inputs have equal shares.
+    # By hand: roots of 0.25, 2.25 and 6.25 in halves, of 1 and 2 cut off; none of -1.
+    Sample(
+        "QuantizedSqrt",
+        (of(np.int16, 1, 9, 25, 4, 8, -4, 32767),),
+        QuantizedSqrtAttributes(0.25, 0.5),
+        expected=([1, 3, 5, 2, 2, 0, 181],),
+    ),
+    Sample("QuantizedSqrt", (WHOLE.reshape(4, 256),), QuantizedSqrtAttributes(7e-4, 3e-4)),
+    # By hand: 128 a step, and rests of 0, 1, 64 (a half goes up) and 127 of 128.
+    Sample(
+        "Interpolate16",
+        (of(np.int16, -32768, 1, 64, 127, 32767), np.arange(-256, 257, dtype=np.int16)),
+        expected=([-256, 0, 1, 1, 256],),
+    ),
+    Sample("Interpolate16", ("i16[3,7]", POWERS)),
+    Sample("Interpolate16", (WHOLE.reshape(4, 256), SHARES)),
     Sample(
         "FixedPointSoftmax16",
         (of(np.int16, -7, -7, -7, -7), POWERS, SHARES),
@@ -108,6 +125,17 @@ BAD = [
         ("i16[2,3]", "i32[]", "i32[]", "i16[]"),
         "requantizewide: input 0 must be of i32 or i64; got i16[2,3] (node bad)",
         RequantizeAttributes(),
+    ),
+    Bad(
+        "QuantizedSqrt",
+        ("i16[2]",),
+        "quantizedsqrt: scales must be positive; got 0.5, 0 (node bad)",
+        QuantizedSqrtAttributes(0.5, 0.0),
+    ),
+    Bad(
+        "Interpolate16",
+        ("i16[2]", "i16[512]"),
+        "interpolate16: a table must be i16[513]; got i16[512] (node bad)",
     ),
     Bad(
         "FixedPointSigmoid",

@@ -1066,6 +1066,16 @@ def integer_average_pool_channels_last(
 ) -> Value:
     """IntegerAveragePool of images whose channels are the last axis; weights are as there."""
 
+def interpolate16(
+    x: Input,
+    table: Input,
+    *,
+    name: str = "",
+) -> Value:
+    """A function of i16 by interpolation between 513 entries of a table, of -32768, -32640 to
+    32768.
+    """
+
 def is_finite(
     x: Input,
     *,
@@ -1570,6 +1580,17 @@ def quantize_linear(
     name: str = "",
 ) -> Value:
     """round(x / scale) + zero point, halves to even, held within the integer type."""
+
+def quantized_sqrt(
+    x: Input,
+    scale: float,
+    step: float,
+    *,
+    name: str = "",
+) -> Value:
+    """The square root of i16 in steps of another scale, fractions of which are cut off; 0 of
+    what is negative.
+    """
 
 def range(
     start: float | int,

@@ -184,10 +184,99 @@ def _define_sigmoid(call: Call) -> tuple[Compute, ...]:
     return (Compute(ranges, cast(found.dtype, last)),)
 
 
-# --- softmax ------------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------
 
 SLOPES = 513
 """Entries of a table between which is interpolated."""
+
+
+def between(x: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """What a table of ``SLOPES`` entries gives for every ``i16``, interpolated; ``i64``."""
+    wide, entries = x.astype(np.int64), table.astype(np.int64)
+    place = 256 + (wide >> 7)
+    low = entries[place]
+    return low + (((entries[place + 1] - low) * (wide & 127) + 64) >> 7)
+
+
+def _check_table(call: Call, place: int) -> None:
+    if call.type(place) != TensorType(DType.I16, (SLOPES,)):
+        raise call.error(f"a table must be i16[{SLOPES}]", got=str(call.type(place)))
+
+
+def _infer_interpolated(call: Call) -> tuple[TensorType, ...]:
+    x = checked(call, 0, HALVES)
+    _check_table(call, 1)
+    return (x,)
+
+
+def _reference_interpolated(call: Call, x: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (between(x, table).astype(np.int16),)
+
+
+def _define_interpolated(call: Call) -> tuple[Compute, ...]:
+    (found,) = _infer_interpolated(call)
+    ranges = axes(found.dims)
+
+    def number(value: int) -> Expr:
+        return const(value, _I32)
+
+    x = cast(_I32, call.load(0, *variables(ranges)))
+    step = binary("shr", x, number(7))
+    # Not outside, which bounds cannot tell of what is loaded.
+    place = clamp(binary("add", step, number(256)), number(0), number(SLOPES - 2))
+    low, high = (
+        cast(_I32, call.load(1, binary("add", cast(_I64, place), const(more, _I64))))
+        for more in (0, 1)
+    )
+    rest = binary("sub", x, binary("shl", step, number(7)))
+    risen = binary("add", binary("mul", binary("sub", high, low), rest), number(64))
+    made = binary("add", low, binary("shr", risen, number(7)))
+    return (Compute(ranges, cast(found.dtype, made)),)
+
+
+# --- square roots -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedSqrtAttributes(Attributes):
+    """Attributes of ``QuantizedSqrt``.
+
+    Attributes:
+        scale: of the input, ``f32``.
+        step: scale of the output.
+    """
+
+    scale: float
+    step: float
+
+
+def _infer_sqrt(call: Call) -> tuple[TensorType, ...]:
+    given = call.attributes
+    if not (given.scale > 0 and given.step > 0):
+        raise call.error("scales must be positive", got=f"{given.scale:g}, {given.step:g}")
+    return (checked(call, 0, HALVES),)
+
+
+def _reference_sqrt(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    scale, step = np.float32(call.attributes.scale), np.float32(call.attributes.step)
+    steps = np.sqrt(np.maximum(x, 0).astype(np.float32) * scale) / step
+    return (np.minimum(np.floor(steps), 32767).astype(np.int16),)
+
+
+def _define_sqrt(call: Call) -> tuple[Compute, ...]:
+    (found,), given = _infer_sqrt(call), call.attributes
+
+    def number(value: float) -> Expr:
+        return const(value, DType.F32)
+
+    ranges = axes(found.dims)
+    x = binary("max", cast(DType.F32, call.load(0, *variables(ranges))), number(0.0))
+    root = unary("sqrt", binary("mul", x, number(given.scale)))
+    steps = unary("floor", binary("div", root, number(given.step)))
+    return (Compute(ranges, cast(found.dtype, binary("min", steps, number(32767.0)))),)
+
+
+# --- softmax ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,21 +292,11 @@ class FixedPointSoftmax16Attributes(FixedPointSoftmaxAttributes):
     shift: int = 0
 
 
-def between(x: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """What a table of ``SLOPES`` entries gives for every ``i16``, interpolated; ``i64``."""
-    wide, entries = x.astype(np.int64), table.astype(np.int64)
-    place = 256 + (wide >> 7)
-    low = entries[place]
-    return low + (((entries[place + 1] - low) * (wide & 127) + 64) >> 7)
-
-
 def _infer_softmax(call: Call) -> tuple[TensorType, ...]:
     x = checked(call, 0, HALVES)
     axis_of(call, call.attributes.axis, len(x.shape))
     for place in (1, 2):
-        if call.type(place) != TensorType(DType.I16, (SLOPES,)):
-            got = str(call.type(place))
-            raise call.error(f"a table must be i16[{SLOPES}]", got=got)
+        _check_table(call, place)
     return (x,)
 
 
@@ -278,6 +357,31 @@ OPS: tuple[Op, ...] = (
         rounding="litert",
         doc="The logistic function or the hyperbolic tangent of i16, in steps of 1/32768, by "
         "interpolation in a table of the logistic function.",
+    ),
+    Op(
+        name="Interpolate16",
+        inputs=(Param("x"), Param("table")),
+        infer=_infer_interpolated,
+        reference=_reference_interpolated,
+        compute=Define(_define_interpolated),
+        grad=NO_DERIVATIVE,
+        domain=DOMAIN,
+        rounding="litert",
+        doc="A function of i16 by interpolation between 513 entries of a table, of -32768, -32640 "
+        "to 32768.",
+    ),
+    Op(
+        name="QuantizedSqrt",
+        inputs=(Param("x"),),
+        infer=_infer_sqrt,
+        reference=_reference_sqrt,
+        compute=Define(_define_sqrt),
+        grad=NO_DERIVATIVE,
+        attributes=QuantizedSqrtAttributes,
+        domain=DOMAIN,
+        rounding="litert",
+        doc="The square root of i16 in steps of another scale, fractions of which are cut off; 0 "
+        "of what is negative.",
     ),
     Op(
         name="FixedPointSoftmax16",

@@ -82,7 +82,7 @@ def _as_floats(match: Match) -> np.ndarray:
 
 
 def _as_litert(match: Match) -> np.ndarray:
-    special = {"LeakyRelu": _leaky, "HardSwish": _hard_swish, "Abs": _absolute}
+    special = {"LeakyRelu": _leaky, "HardSwish": _hard_swish, "Abs": _absolute, "Sqrt": _root}
     return special.get(match.node("u").op, _rounded)(match)
 
 
@@ -90,6 +90,11 @@ def _rounded(match: Match) -> np.ndarray:
     """``PopulateLookupTable``: times the reciprocal of the scale, halves away from zero."""
     steps = (_numbers(match) * (np.float32(1) / scale_of(match, "ys"))).astype(np.float64)
     return np.copysign(np.floor(np.abs(steps) + 0.5), steps)
+
+
+def _root(match: Match) -> np.ndarray:
+    """Fractions of steps are cut off."""
+    return np.floor(_numbers(match) / scale_of(match, "ys"))
 
 
 def _scaled(x: np.ndarray, factor: float) -> np.ndarray:

@@ -7,23 +7,28 @@ are taken in ``i32`` where the weights show that they fit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp, frexp
+from math import frexp
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from weft.dtypes import DType
+from weft.ir.types import TensorType
 from weft.match.view import Match
 from weft.ops.build import GraphBuilder
 from weft.ops.cast import CastAttributes
 from weft.ops.convolution import ConvAttributes
+from weft.ops.evaluate import call_of
 from weft.ops.integer16 import (
     SLOPES,
     ConvInteger16Attributes,
     FixedPointSigmoidAttributes,
     FixedPointSoftmax16Attributes,
+    QuantizedSqrtAttributes,
     sigmoid_table,
 )
 from weft.ops.requantization import RequantizeAttributes, fixed_point, narrow_multiplier
+from weft.ops.table import OPS
 from weft.rewrite.dequantized import (
     DATA,
     REST,
@@ -36,9 +41,12 @@ from weft.rewrite.dequantized import (
 from weft.rewrite.fixed_point import centred, not_fixed, requantized, steps
 from weft.rewrite.rule import Exactness, Rule
 
+Number: TypeAlias = float | np.floating[Any]
 _LEAST = -(1 << 15)
 _MOST_SUM = 1 << 31
 _STEPS = 65535
+UNITS = (_STEPS + 1) / (2.0 / _STEPS * _STEPS)
+"""What entries of a softmax's tables count 1 as."""
 
 
 def is_int16(match: Match) -> bool:
@@ -147,6 +155,79 @@ def int16_product(match: Match, builder: GraphBuilder, factor: float) -> str:
     return _requantized_wide(match, builder, builder.op("MatMul", *factors), np.array([factor]))
 
 
+# --- tables -------------------------------------------------------------------------------------
+
+
+def slopes(
+    low: Number, high: Number, function: Callable[[np.ndarray], np.ndarray], steps: Number
+) -> np.ndarray:
+    """A table for interpolation; entries are off by half of what the middles between them are.
+
+    It is computed in the type of its bounds, ``f32`` or ``f64``.
+
+    Args:
+        low: the number that the smallest ``i16`` stands for.
+        high: that of the largest.
+        function: of numbers.
+        steps: what entries count one of the function's numbers as.
+    """
+    kind = np.result_type(low)
+    places = np.arange(SLOPES - 1).astype(kind)
+
+    def rounded(values: np.ndarray) -> np.ndarray:
+        return np.copysign(np.floor(np.abs(values) + kind.type(0.5)), values)
+
+    step = (kind.type(high) - kind.type(low)) / kind.type(SLOPES - 1)
+    here, middle, next = (
+        function(at).astype(kind) * kind.type(steps)
+        for at in (low + places * step, low + places * step + step / 2, low + (places + 1) * step)
+    )
+    off = rounded((next + rounded(here)) / 2) - rounded(middle)
+    last = rounded(function(np.array([high], kind)).astype(kind) * kind.type(steps))
+    table = np.concatenate([rounded(here) - rounded(off / 2), last])
+    return np.clip(table, _LEAST, -_LEAST - 1).astype(np.int16)
+
+
+def _logarithm(match: Match, x: np.ndarray) -> np.ndarray:
+    """The least number of the output where there is none."""
+    least = scale_of(match, "ys") * np.float32(_LEAST)
+    return np.where(x > 0, np.log(np.where(x > 0, x, 1)), least)
+
+
+def _reciprocal_root(match: Match, x: np.ndarray) -> np.ndarray:
+    """The largest number of the output where there is none."""
+    most = scale_of(match, "ys") * np.float32(-_LEAST - 1)
+    return np.where(x > 0, 1 / np.sqrt(np.where(x > 0, x, 1)), most)
+
+
+def _gelu(match: Match, x: np.ndarray) -> np.ndarray:
+    node = match.node("u")
+    call = call_of(node, {node.inputs[0]: TensorType(DType.F64, x.shape)})
+    return np.asarray(OPS["Gelu"].reference(call, x)[0])
+
+
+_TABLES: dict[str, Callable[[Match, np.ndarray], np.ndarray]] = {
+    "Exp": lambda match, x: np.exp(x),
+    "Log": _logarithm,
+    "Gelu": _gelu,
+    "Reciprocal": _reciprocal_root,
+}
+
+
+def _interpolated(match: Match, builder: GraphBuilder) -> str:
+    xs, ys = scale_of(match, "xs"), scale_of(match, "ys")
+    of_numbers = _TABLES[match.node("u").op]
+
+    def function(x: np.ndarray) -> np.ndarray:
+        # As exact as the functions of C's library are in f32.
+        with np.errstate(all="ignore"):
+            return of_numbers(match, x.astype(np.float64))
+
+    low, high = (np.float32(each) for each in (_LEAST, -_LEAST - 1))
+    table = slopes(xs * low, xs * high, function, np.float32(_STEPS + 1) / (ys * high - ys * low))
+    return builder.op("Interpolate16", match["x"], builder.constant(table, "table"))
+
+
 # --- functions ----------------------------------------------------------------------------------
 
 
@@ -205,6 +286,11 @@ def _leaky(match: Match, builder: GraphBuilder) -> str:
     return builder.op("Where", positive, kept, bent)
 
 
+def _root(match: Match, builder: GraphBuilder) -> str:
+    attributes = QuantizedSqrtAttributes(*(float(scale_of(match, each)) for each in ("xs", "ys")))
+    return builder.op("QuantizedSqrt", match["x"], attributes=attributes)
+
+
 def _absolute(match: Match, builder: GraphBuilder) -> str:
     x = builder.op("Abs", centred(builder, match["x"], 0))
     factor = np.float64(scale_of(match, "xs")) / np.float64(scale_of(match, "ys"))
@@ -212,29 +298,6 @@ def _absolute(match: Match, builder: GraphBuilder) -> str:
 
 
 # --- softmax ------------------------------------------------------------------------------------
-
-
-def slopes(low: float, high: float, function: Callable[[float], float]) -> np.ndarray:
-    """A table for interpolation; entries are off by half of what the middles between them are.
-
-    Args:
-        low: the number that the smallest ``i16`` stands for.
-        high: that of the largest.
-        function: of numbers; entries count 2/65535.
-    """
-
-    def rounded(value: float) -> float:
-        return float(np.copysign(np.floor(abs(value) + 0.5), value))
-
-    step, scale = (high - low) / (SLOPES - 1), (_STEPS + 1) / (2.0 / _STEPS * _STEPS)
-    table: list[float] = []
-    for place in range(SLOPES - 1):
-        here, next = (function(low + (place + more) * step) * scale for more in (0, 1))
-        middle = rounded(function(low + place * step + step / 2) * scale)
-        off = rounded((next + rounded(here)) / 2) - middle
-        table.append(rounded(here) - rounded(off / 2))
-    table.append(rounded(function(high) * scale))
-    return np.clip(table, _LEAST, -_LEAST - 1).astype(np.int16)
 
 
 def not_int16_softmax(match: Match) -> str | None:
@@ -251,8 +314,8 @@ def int16_softmax(match: Match, builder: GraphBuilder) -> str:
         scale *= float(match.array("beta").item())
     multiplier, shift = fixed_point(scale / (10.0 / _STEPS))
     tables = (
-        builder.constant(slopes(10.0 / _STEPS * -_STEPS, 0.0, exp), "powers"),
-        builder.constant(slopes(0.0, 1.0, lambda value: 1 / (1 + value)), "shares"),
+        builder.constant(slopes(10.0 / _STEPS * -_STEPS, 0.0, np.exp, UNITS), "powers"),
+        builder.constant(slopes(0.0, 1.0, lambda value: 1 / (1 + value), UNITS), "shares"),
     )
     attributes = FixedPointSoftmax16Attributes(match.attributes("s").axis, multiplier, shift)
     return builder.op("FixedPointSoftmax16", match["x"], *tables, attributes=attributes)
@@ -263,8 +326,15 @@ _FUNCTIONS = {
     "Tanh": (_not_sigmoid, _sigmoid),
     "LeakyRelu": (_not_half, _leaky),
     "Abs": (_not_half, _absolute),
+    "Sqrt": (_not_half, _root),
+    **dict.fromkeys(_TABLES, (_not_half, _interpolated)),
 }
-_EITHER = " | ".join(f"{name}({DATA}) [users=1]" for name in _FUNCTIONS)
+_EITHER = " | ".join(
+    f"Reciprocal(Sqrt({DATA}) [users=1]) [users=1]"
+    if name == "Reciprocal"
+    else f"{name}({DATA}) [users=1]"
+    for name in _FUNCTIONS
+)
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -274,7 +344,8 @@ RULES: tuple[Rule, ...] = (
         after=lambda match, builder: _FUNCTIONS[match.node("u").op][1](match, builder),
         exactness=Exactness.APPROXIMATE,
         doc="The logistic function and tanh between DequantizeLinear and QuantizeLinear of i16 "
-        "interpolate in a table of 256 entries, LeakyRelu and Abs are Requantize; scales are "
-        "those that LiteRT takes.",
+        "interpolate in a table of 256 entries, Exp, Log, Gelu and reciprocal square roots in one "
+        "of 513; LeakyRelu and Abs are Requantize, fractions of square roots are cut off. Scales "
+        "are those that LiteRT takes.",
     ),
 )

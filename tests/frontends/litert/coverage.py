@@ -61,7 +61,8 @@ def page() -> str:
     missing = sorted(each for each in every - set(known) if not each.startswith("STABLEHLO"))
     rows = [f"| `{name}` | {_types(types[name])} | {_cases(name, counts)} |" for name in known]
     refused = [f"| `{name}` | {WHY.get(name, 'not yet')} |" for name in missing]
-    steps = max(case.steps for case in CASES if case.name not in ("RESIZE_BILINEAR", "SOFTMAX"))
+    far = ("RESIZE_BILINEAR", "SOFTMAX", "LOG", "RSQRT")
+    steps = max(case.steps for case in CASES if case.name not in far)
     return "\n".join(
         [
             "# LiteRT coverage",
@@ -77,14 +78,17 @@ def page() -> str:
             "",
             "- `RESIZE_BILINEAR` of uint8, `SUM` and `L2_NORMALIZATION`, which are left in float:",
             "  at most 1 step of the output's scale. Left in float and with the same bits in all",
-            "  cases are `DIV`, `LOG_SOFTMAX`, `RSQRT` and `SQUARED_DIFFERENCE`.",
+            "  cases are `DIV`, `LOG_SOFTMAX`, `RSQRT` of int8 and `SQUARED_DIFFERENCE`.",
+            "- `QUANTIZE` of floats: halves go to the even number, as in the vectors of LiteRT's",
+            "  usual kernels; its reference kernels round them away from zero.",
             "- `FULLY_CONNECTED`: LiteRT 2 scales its sums in double precision, TensorFlow Lite",
             "  and Weft in fixed point: 1 step.",
             "",
             "With `--rounding float` operators of bytes differ by at most 1 step, those of 16 bits",
-            f"by at most {steps}, by up to 128 in `RESIZE_BILINEAR` and 24 in `SOFTMAX`. Layers in",
-            "float whose weights are integers (`int8 weights`) quantize their inputs in each run,",
-            "as LiteRT's kernels do: see [litert.md](litert.md).",
+            f"by at most {steps}, by up to 128 in `RESIZE_BILINEAR`, 24 in `SOFTMAX` and, next",
+            "to 0, 40 in `RSQRT` and 2,200 in `LOG`, where LiteRT interpolates in tables. Layers",
+            "in float whose weights are integers (`int8 weights`) quantize their inputs in each",
+            "run, as LiteRT's kernels do: see [litert.md](litert.md).",
             "",
             "| operator | types | cases |",
             "|---|---|---:|",

@@ -11,7 +11,7 @@ import pytest
 import weft
 from tests.frontends.litert import coverage
 from tests.frontends.litert.against import by_litert, by_weft, check, imported
-from tests.frontends.litert.builder import Case, inputs_of
+from tests.frontends.litert.builder import Case, Op, Sub, T, file, inputs_of
 from tests.frontends.litert.cases import CASES
 from tests.turns import a_few
 from weft.recipes import apply
@@ -98,6 +98,41 @@ def test_compiled_integers(case: Case) -> None:
     found = net.compile()(*inputs)
     found = [found] if isinstance(found, np.ndarray) else list(found)
     check(found, list(net.reference(*inputs)), int(bool(net.float_layers())), 1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", -3), ("uint8", 7), ("int16", 0)])
+def test_halves_go_to_the_even_number_as_in_the_usual_kernels(dtype: str, zero: int) -> None:
+    # Whole vectors: what is left of a tensor behind them it rounds away from zero.
+    halves = (np.arange(-160, 160, dtype=np.float32)[None] + 0.5) * 0.25
+    given, out = T((1, 320)), T((1, 320), dtype, scale=0.25, zero=zero)
+    content = file(
+        [Sub((given, out), (Op("QUANTIZE", (0,), (1,), "QuantizeOptions"),), (0,), (1,))]
+    )
+    usual, reference = (by_litert(content, [halves], 1, each) for each in (False, True))
+    check(by_weft(imported(content), [halves], 1), usual, 0, 0)
+    assert (usual[0] != reference[0]).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "scales"),
+    [
+        ("EXP", "ExpOptions", (2e-4, 4e-3)),
+        ("GELU", "GeluOptions", (2e-4, 2e-4)),
+        ("LOG", "", (3e-4, 1.5e-4)),
+        ("RSQRT", "", (1e-3, 2e-3)),
+        ("SQRT", "", (7e-4, 3e-4)),
+    ],
+)
+def test_every_number_of_16_bits(name: str, options: str, scales: tuple[float, float]) -> None:
+    least = 0 if name in ("LOG", "RSQRT", "SQRT") else -(1 << 15)
+    numbers = np.arange(least, 1 << 15, dtype=np.int16)[None]
+    given, out = (T(numbers.shape, "int16", scale=scale) for scale in scales)
+    content = file([Sub((given, out), (Op(name, (0,), (1,), options),), (0,), (1,))])
+    made = imported(content)
+    made = replace(made, graph=apply(made.graph, "integers", {"rounding": "litert"}))
+    check(by_weft(made, [numbers]), by_litert(content, [numbers]), 0, 0)
+    net = weft.Net(made.graph)
+    np.testing.assert_array_equal(np.asarray(net.compile()(numbers)), net.reference(numbers)[0])
 
 
 def test_there_are_enough() -> None:
