@@ -378,6 +378,29 @@ def test_what_is_refused(name, given, told, tmp_path):
         weft.load(path).reference(np.zeros((1, *shape), np.float32))
 
 
+def test_known_arrays_do_not_grow_without_end(tmp_path):
+    # Each layer has twice as many numbers as the one before.
+    double = [["TFOpLambda", "n0", "range", ["tall", 0, 0, {"start": 0, "limit": 2048}]]]
+    double += [
+        ["TFOpLambda", f"n{at + 1}", "stack", [[f"n{at}", 0, 0, {}], [f"n{at}", 0, 0, {}]]]
+        for at in range(60)
+    ]
+    path = of_keras_2(tmp_path, ROW, [SHAPE, size("tall", 1), *map(tuple, double)], ["n60"])
+    with pytest.raises(UserError, match="more than 16 GiB"):
+        weft.load(path)
+
+
+@pytest.mark.parametrize("dtype", ["<U1000000000", "object", "complex64"])
+def test_types_that_are_no_numbers_are_refused(dtype, tmp_path):
+    lambdas = [
+        SHAPE,
+        size("tall", 1),
+        ("TFOpLambda", "n", "cast", ["tall", 0, 0, {"dtype": dtype}]),
+    ]
+    with pytest.raises(UserError, match="n \\(TFOpLambda\\)"):
+        weft.load(of_keras_2(tmp_path, ROW, lambdas, ["n"]))
+
+
 @pytest.mark.parametrize("rank", [1, 2])
 def test_convolutions_with_a_kernel_at_every_place(rank, tmp_path):
     shape = (7, 3) if rank == 1 else (5, 7, 3)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.frontends.keras.calls import leaves
-from weft.frontends.keras.legacy_functions import FUNCTIONS, OF_SIZES, Function, whole
+from weft.frontends.keras.legacy_functions import FUNCTIONS, OF_SIZES, Function, element_type, whole
 from weft.frontends.keras.operations import tensor
 from weft.frontends.keras.record import OPERATIONS, Config, Emit, Tensor, layer
 
@@ -92,12 +92,14 @@ REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "Std", "Var", "Logsumexp", "A
 OF_NUMBERS: dict[str, Callable[..., Any]] = {
     "Add": np.add, "Subtract": np.subtract, "Multiply": np.multiply, "Divide": np.true_divide,
     "FloorDivide": np.floor_divide, "Mod": np.mod, "Maximum": np.maximum, "Minimum": np.minimum,
-    "Cast": lambda x, dtype: np.asarray(x).astype(str(dtype)),
+    "Cast": lambda x, dtype: np.asarray(x).astype(element_type(dtype)),
     "Stack": lambda values, axis=0: np.stack(values, axis),
     "Concatenate": lambda values, axis: np.concatenate(values, axis),
     "Prod": lambda x, axis=None, keepdims=False: np.prod(x, axis, keepdims=bool(keepdims)),
 }  # fmt: skip
 """What is computed from sizes when the model is imported, by operation of Keras."""
+MOST_KNOWN = 4096
+"""Elements of an array that is computed with when the model is imported."""
 
 
 @layer("TFOpLambda")
@@ -122,12 +124,19 @@ def function(g: Emit, c: Config, *args: Any, **kwargs: Any) -> Any:
     return _operation(g, kind, given)
 
 
+def _as_tensors(g: Emit, nested: Any) -> Any:
+    if isinstance(nested, list | tuple):
+        return [_as_tensors(g, each) for each in nested]
+    return tensor(g, nested) if isinstance(nested, np.ndarray) else nested
+
+
 def _operation(g: Emit, kind: str, given: list[Any]) -> Any:
     """An operation of Keras with the arguments of TensorFlow's function."""
     if not any(isinstance(each, Tensor) for each in leaves(given)):
-        if kind in OF_NUMBERS:
+        arrays = [each for each in leaves(given) if isinstance(each, np.ndarray)]
+        if kind in OF_NUMBERS and all(each.size <= MOST_KNOWN for each in arrays):
             return np.asarray(OF_NUMBERS[kind](*given))
-        given = [tensor(g, each) if isinstance(each, np.ndarray) else each for each in given]
+        given = _as_tensors(g, given)
     if kind == "Normalize":
         # Below 1e-12 of the sum of squares.
         return OPERATIONS[kind](g, *given, epsilon=1e-6)

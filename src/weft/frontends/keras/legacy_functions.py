@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from weft.dtypes import DType
 from weft.frontends.emit import RefusalError
 from weft.frontends.keras.network_operations import channels_first
 from weft.frontends.keras.operations import floating, tensor
@@ -47,6 +48,11 @@ def whole(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [whole(each) for each in value]
     return value
+
+
+def element_type(name: Any) -> np.dtype[Any]:
+    """The element type of a name; an error for one that is not of numbers."""
+    return DType.of(np.dtype(str(name))).numpy
 
 
 def _list(value: Any) -> list[int]:
@@ -93,12 +99,12 @@ def _padding(g: Emit, given: Any) -> str:
 
 @function("shape", of_v1=True)
 def shape(g: Emit, input: Tensor, out_type: Any = "int32") -> np.ndarray:
-    return np.asarray(input.shape, str(out_type or "int32"))
+    return np.asarray(input.shape, element_type(out_type or "int32"))
 
 
 @function("size", of_v1=True)
 def size(g: Emit, input: Tensor, out_type: Any = "int32") -> np.ndarray:
-    return np.asarray(input.type.size, str(out_type or "int32"))
+    return np.asarray(input.type.size, element_type(out_type or "int32"))
 
 
 @function("rank", of_v1=True)
@@ -117,12 +123,12 @@ def numbers(
         g.refuse(f"it has more than {MOST_NUMBERS:,} numbers")
     made = np.arange(begin, end, delta)
     kind = dtype or ("int32" if made.dtype.kind in "iu" else "float32")
-    return made.astype(str(kind))
+    return made.astype(element_type(kind))
 
 
 def _constant(value: float) -> Function:
     def row(g: Emit, shape: Any, dtype: Any = "float32") -> Tensor:
-        one = tensor(g, np.asarray(value, str(dtype or "float32")))
+        one = tensor(g, np.asarray(value, element_type(dtype or "float32")))
         return g.expand(one, _list(shape))
 
     return row
