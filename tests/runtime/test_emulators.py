@@ -107,10 +107,12 @@ def test_integers_may_be_some_steps_apart(tmp_path: Path) -> None:
     op = Op("ADD", (0, 1), (2,), "AddOptions")
     model.write_bytes(file([Sub((one, two, out), (op,), (0, 1), (2,))]))
     for steps, options, code in (
-        (1, (), 0),
-        (2, (), 3),
+        (0, (), 0),
+        (1, (), 3),
+        (1, ("--steps", "1"), 0),
+        (2, ("--steps", "1"), 3),
         (2, ("--steps", "2"), 0),
-        (1, ("--tolerance", "1e-4"), 3),
+        (1, ("--steps", "1", "--tolerance", "1e-4"), 3),
     ):
         arguments = [*steps_apart(model, tmp_path, steps), *options]
         assert CliRunner().invoke(main, arguments).exit_code == code, (steps, options)

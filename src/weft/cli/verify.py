@@ -118,12 +118,11 @@ def _one_by_one(
 )
 @click.option(
     "--steps",
-    default=1,
-    show_default=True,
     type=click.IntRange(0),
     help="Where values are rounded to integers, each operator is given the framework's values, and "
-    "its integers may be so many steps from the framework's, unless --tolerance is given, which "
-    "then holds from the inputs to the outputs.",
+    "its integers may be so many steps from the framework's [default: 1], unless --tolerance is "
+    "given, which then holds from the inputs to the outputs. Outputs of a run elsewhere may be so "
+    "many steps from what is expected, in place of the tolerance.",
 )
 @click.option(
     "--expect",
@@ -183,7 +182,7 @@ def verify(
     against: str,
     tolerance: float | None,
     error: str,
-    steps: int,
+    steps: int | None,
     expect: Path | None,
     runs: int,
     callers: int,
@@ -208,7 +207,7 @@ def verify(
     allowed = Allowed(usual if tolerance is None else tolerance)
     elsewhere = _elsewhere(options, (serial, baud) if serial else None, error, sanitize)
     if elsewhere is not None:
-        if tolerance is None and rounds(model.net):
+        if steps is not None and tolerance is None and rounds(model.net):
             allowed = Allowed(allowed.relative, steps)
         if not elsewhere(ctx.obj, model.net, inputs, expect, allowed):
             ctx.exit(Exit.CHECK)
@@ -218,7 +217,7 @@ def verify(
     compared = Compared(chosen, allowed, error)
     rounding = framework is not None and framework.rounds and rounds(model.net)
     if framework is not None and rounding and tolerance is None and error == ACCUMULATED:
-        compared.allowed = Allowed(allowed.relative, steps)
+        compared.allowed = Allowed(allowed.relative, 1 if steps is None else steps)
         with working(f"compiling, and running {chosen}"):
             compared.rounded = _one_by_one(model, framework, inputs, options)
         compared.layers = compared.rounded.operators

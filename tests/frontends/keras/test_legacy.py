@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+import weft.frontends.keras.rows
 from weft.dtypes import DType
 from weft.errors import UserError
 from weft.frontends.keras.legacy import KNOWN

@@ -14,14 +14,13 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.frontends.emit import RefusalError
-from weft.frontends.keras.network_operations import channels_first
-from weft.frontends.keras.operations import floating, tensor
+from weft.frontends.keras.operations import tensor
 from weft.frontends.keras.record import OPERATIONS, Emit, Tensor
 
 Function: TypeAlias = Callable[..., Any]
 FUNCTIONS: dict[str, Function] = {}
 """By name in TensorFlow; they give tensors, or arrays that are known."""
-_KERAS: Mapping[str, Callable[..., Any]] = OPERATIONS
+KERAS: Mapping[str, Callable[..., Any]] = OPERATIONS
 OF_SIZES = frozenset({"unstack", "range", "zeros", "ones", "fill"})
 """Those whose first argument may be sizes; of others it is a tensor."""
 MOST_NUMBERS = 1 << 20
@@ -55,43 +54,12 @@ def element_type(name: Any) -> np.dtype[Any]:
     return DType.of(np.dtype(str(name))).numpy
 
 
-def _list(value: Any) -> list[int]:
+def integers(value: Any) -> list[int]:
     """Sizes, axes or places: a number, a list or an array of them."""
     found = np.asarray(whole(value))
     if found.dtype.kind not in "iu":
         raise RefusalError(f"its argument {str(value)[:40]} must be whole numbers")
     return found.reshape(-1).tolist()
-
-
-def _first(g: Emit, data_format: Any) -> bool:
-    """Whether channels come first, by TensorFlow's names of layouts."""
-    names = {"NHWC": "channels_last", "NWC": "channels_last", "NDHWC": "channels_last"}
-    names |= {"NCHW": "channels_first", "NCW": "channels_first", "NCDHW": "channels_first"}
-    return channels_first(g, names.get(data_format, data_format))
-
-
-def _layout(first: bool) -> str:
-    return "channels_first" if first else "channels_last"
-
-
-def _of_image(g: Emit, x: Tensor, given: Any, first: bool) -> list[int]:
-    """Windows, strides and dilations of an image's axes: one number, or those of all axes, too."""
-    rank = x.rank - 2
-    found = [1] * rank if given is None else _list(given)
-    if len(found) == 1:
-        return found * rank
-    if len(found) == rank + 2:
-        around = found[:2] if first else [found[0], found[-1]]
-        if around != [1, 1]:
-            g.refuse(f"windows over batches or channels ({found}) are not supported")
-        return found[2:] if first else found[1:-1]
-    return found
-
-
-def _padding(g: Emit, given: Any) -> str:
-    if not isinstance(given, str):
-        g.refuse(f"padding {str(given)[:40]} is not supported")
-    return given.lower()
 
 
 # --- shapes -----------------------------------------------------------------------------------
@@ -129,7 +97,7 @@ def numbers(
 def _constant(value: float) -> Function:
     def row(g: Emit, shape: Any, dtype: Any = "float32") -> Tensor:
         one = tensor(g, np.asarray(value, element_type(dtype or "float32")))
-        return g.expand(one, _list(shape))
+        return g.expand(one, integers(shape))
 
     return row
 
@@ -140,39 +108,39 @@ function("ones", of_v1=True)(_constant(1.0))
 
 @function("fill", of_v1=True)
 def fill(g: Emit, dims: Any, value: Any) -> Tensor:
-    return g.expand(tensor(g, value), _list(dims))
+    return g.expand(tensor(g, value), integers(dims))
 
 
 @function("reshape", of_v1=True)
 def reshape(g: Emit, tensor: Tensor, shape: Any) -> Tensor:
-    return _KERAS["Reshape"](g, tensor, _list(shape))
+    return KERAS["Reshape"](g, tensor, integers(shape))
 
 
 @function("broadcast_to", of_v1=True)
 def broadcast_to(g: Emit, input: Tensor, shape: Any) -> Tensor:
-    return _KERAS["BroadcastTo"](g, input, _list(shape))
+    return KERAS["BroadcastTo"](g, input, integers(shape))
 
 
 @function("transpose", of_v1=True)
 def transpose(g: Emit, a: Tensor, perm: Any = None) -> Tensor:
-    return _KERAS["Transpose"](g, a, None if perm is None else _list(perm))
+    return KERAS["Transpose"](g, a, None if perm is None else integers(perm))
 
 
 @function("squeeze", of_v1=True)
 def squeeze(g: Emit, input: Tensor, axis: Any = None, squeeze_dims: Any = None) -> Tensor:
     given = axis if axis is not None else squeeze_dims
     # An empty list stands for all axes of size 1, as none does.
-    return _KERAS["Squeeze"](g, input, None if given is None else _list(given) or None)
+    return KERAS["Squeeze"](g, input, None if given is None else integers(given) or None)
 
 
 @function("expand_dims", of_v1=True)
 def expand_dims(g: Emit, input: Tensor, axis: Any = None, dim: Any = None) -> Tensor:
-    return _KERAS["ExpandDims"](g, input, _list(axis if axis is not None else dim))
+    return KERAS["ExpandDims"](g, input, integers(axis if axis is not None else dim))
 
 
 @function("keras.backend.batch_flatten")
 def batch_flatten(g: Emit, x: Tensor) -> Tensor:
-    return _KERAS["Reshape"](g, x, [x.shape[0], x.type.size // max(x.shape[0], 1)])
+    return KERAS["Reshape"](g, x, [x.shape[0], x.type.size // max(x.shape[0], 1)])
 
 
 # --- parts and repetitions --------------------------------------------------------------------
@@ -185,29 +153,29 @@ def split(g: Emit, value: Tensor, num_or_size_splits: Any, axis: int = 0) -> Any
     if isinstance(given, int):
         if given < 1 or count % given:
             g.refuse(f"{count} elements cannot be split into {given} equal parts")
-        return _KERAS["Split"](g, value, given, axis)
-    sizes = _list(given)
+        return KERAS["Split"](g, value, given, axis)
+    sizes = integers(given)
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = count - sum(sizes) - 1
     if min(sizes, default=0) < 0 or sum(sizes) != count:
         g.refuse(f"{count} elements cannot be split into parts of {given}")
-    return _KERAS["Split"](g, value, np.cumsum(sizes)[:-1].tolist(), axis)
+    return KERAS["Split"](g, value, np.cumsum(sizes)[:-1].tolist(), axis)
 
 
 @function("unstack", of_v1=True)
 def unstack(g: Emit, value: Any, num: Any = None, axis: int = 0) -> Any:
     if isinstance(value, np.ndarray):
         return [np.asarray(each) for each in value]
-    return _KERAS["Unstack"](g, value, num, axis)
+    return KERAS["Unstack"](g, value, num, axis)
 
 
 @function("slice", of_v1=True)
 def part(g: Emit, input_: Tensor, begin: Any, size: Any) -> Tensor:
     ends = [
         (None if length == -1 else start + length)
-        for start, length in zip(_list(begin), _list(size), strict=True)
+        for start, length in zip(integers(begin), integers(size), strict=True)
     ]
-    return _KERAS["GetItem"](g, input_, [*map(slice, _list(begin), ends)])
+    return KERAS["GetItem"](g, input_, [*map(slice, integers(begin), ends)])
 
 
 @function("strided_slice", of_v1=True)
@@ -221,8 +189,8 @@ def strided_slice(
     end_mask: int = 0,
     shrink_axis_mask: int = 0,
 ) -> Tensor:
-    starts, ends = _list(begin), _list(end)
-    steps = [1] * len(starts) if strides is None else _list(strides)
+    starts, ends = integers(begin), integers(end)
+    steps = [1] * len(starts) if strides is None else integers(strides)
     key: list[Any] = []
     for at, (start, stop, step) in enumerate(zip(starts, ends, steps, strict=True)):
         if shrink_axis_mask >> at & 1:
@@ -233,50 +201,50 @@ def strided_slice(
                 None if begin_mask >> at & 1 else start, None if end_mask >> at & 1 else stop, step
             )
         )
-    return _KERAS["GetItem"](g, input_, key)
+    return KERAS["GetItem"](g, input_, key)
 
 
 @function("gather", of_v1=True)
 def gather(g: Emit, params: Any, indices: Any, axis: Any = None, batch_dims: Any = 0) -> Tensor:
     if batch_dims:
         g.refuse("batch_dims is not supported")
-    return _KERAS["Take"](g, params, indices, 0 if axis is None else axis)
+    return KERAS["Take"](g, params, indices, 0 if axis is None else axis)
 
 
 @function("tile", of_v1=True)
 def tile(g: Emit, input: Tensor, multiples: Any) -> Tensor:
-    return _KERAS["Tile"](g, input, _list(multiples))
+    return KERAS["Tile"](g, input, integers(multiples))
 
 
 @function("repeat")
 def repeat(g: Emit, input: Tensor, repeats: Any, axis: int | None = None) -> Tensor:
-    return _KERAS["Repeat"](g, input, whole(repeats), axis)
+    return KERAS["Repeat"](g, input, whole(repeats), axis)
 
 
 @function("reverse", of_v1=True)
 def reverse(g: Emit, tensor: Tensor, axis: Any) -> Tensor:
-    return _KERAS["Flip"](g, tensor, _list(axis))
+    return KERAS["Flip"](g, tensor, integers(axis))
 
 
 @function("roll")
 def roll(g: Emit, input: Tensor, shift: Any, axis: Any) -> Tensor:
-    return _KERAS["Roll"](g, input, _list(shift), _list(axis))
+    return KERAS["Roll"](g, input, integers(shift), integers(axis))
 
 
 @function("pad", of_v1=True)
 def pad(
     g: Emit, tensor: Tensor, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0
 ) -> Tensor:
-    return _KERAS["Pad"](g, tensor, constant_values, whole(paddings), str(mode).lower())
+    return KERAS["Pad"](g, tensor, constant_values, whole(paddings), str(mode).lower())
 
 
 @function("linalg.band_part")
 def band_part(g: Emit, input: Tensor, num_lower: int, num_upper: int) -> Tensor:
     made = input
     if num_lower >= 0:
-        made = _KERAS["Triu"](g, made, -num_lower)
+        made = KERAS["Triu"](g, made, -num_lower)
     if num_upper >= 0:
-        made = _KERAS["Tril"](g, made, num_upper)
+        made = KERAS["Tril"](g, made, num_upper)
     return made
 
 
@@ -293,7 +261,7 @@ def add_n(g: Emit, inputs: Any) -> Tensor:
 
 @function("math.squared_difference", of_v1=True)
 def squared_difference(g: Emit, x: Any, y: Any) -> Tensor:
-    return _KERAS["Square"](g, _KERAS["Subtract"](g, x, y))
+    return KERAS["Square"](g, KERAS["Subtract"](g, x, y))
 
 
 @function("linalg.matmul", "matmul")
@@ -302,10 +270,10 @@ def matmul(g: Emit, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool
         if not turn:
             return x
         if isinstance(x, Tensor):
-            return _KERAS["Swapaxes"](g, x, -1, -2)
+            return KERAS["Swapaxes"](g, x, -1, -2)
         return np.swapaxes(np.asarray(x), -1, -2)
 
-    return _KERAS["Matmul"](g, turned(a, transpose_a), turned(b, transpose_b))
+    return KERAS["Matmul"](g, turned(a, transpose_a), turned(b, transpose_b))
 
 
 @function("math.cumsum", "cumsum")
@@ -319,12 +287,12 @@ def cumsum(
 def norm(
     g: Emit, tensor: Tensor, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None
 ) -> Tensor:
-    return _KERAS["Norm"](g, tensor, ord, axis, bool(keepdims))
+    return KERAS["Norm"](g, tensor, ord, axis, bool(keepdims))
 
 
 @function("math.reduce_euclidean_norm")
 def euclidean_norm(g: Emit, input_tensor: Tensor, axis: Any = None, keepdims: Any = None) -> Tensor:
-    return _KERAS["Norm"](g, input_tensor, None, axis, bool(keepdims))
+    return KERAS["Norm"](g, input_tensor, None, axis, bool(keepdims))
 
 
 def _extreme(kind: str) -> Function:
@@ -332,8 +300,8 @@ def _extreme(kind: str) -> Function:
         g: Emit, input: Tensor, axis: Any = None, output_type: Any = "int64", dimension: Any = None
     ) -> Tensor:
         given = axis if axis is not None else dimension
-        made = _KERAS[kind](g, input, 0 if given is None else int(given))
-        return _KERAS["Cast"](g, made, output_type or "int64")
+        made = KERAS[kind](g, input, 0 if given is None else int(given))
+        return KERAS["Cast"](g, made, output_type or "int64")
 
     return row
 
@@ -346,13 +314,13 @@ function("math.argmin", "argmin", "compat.v1.argmin")(_extreme("Argmin"))
 def top_k(
     g: Emit, input: Tensor, k: int = 1, sorted: bool = True, index_type: Any = "int32"
 ) -> Any:
-    values, places = _KERAS["TopK"](g, input, int(k), bool(sorted))
-    return [values, _KERAS["Cast"](g, places, index_type or "int32")]
+    values, places = KERAS["TopK"](g, input, int(k), bool(sorted))
+    return [values, KERAS["Cast"](g, places, index_type or "int32")]
 
 
 @function("sort")
 def sort(g: Emit, values: Tensor, axis: int = -1, direction: str = "ASCENDING") -> Tensor:
-    made = _KERAS["Sort"](g, values, axis)
+    made = KERAS["Sort"](g, values, axis)
     return g.flip(made, g.axis(made, axis)) if direction == "DESCENDING" else made
 
 
@@ -368,134 +336,8 @@ def one_hot(
 ) -> Tensor:
     place = -1 if axis is None else axis
     if on_value is None and off_value is None:
-        return _KERAS["OneHot"](g, indices, int(depth), place, dtype)
-    is_one = _KERAS["OneHot"](g, indices, int(depth), place, "bool")
+        return KERAS["OneHot"](g, indices, int(depth), place, dtype)
+    is_one = KERAS["OneHot"](g, indices, int(depth), place, "bool")
     on, off = (1 if on_value is None else on_value), (0 if off_value is None else off_value)
-    made = _KERAS["Where"](g, is_one, on, off)
-    return _KERAS["Cast"](g, made, dtype or "float32")
-
-
-# --- layers -----------------------------------------------------------------------------------
-
-
-@function("nn.bias_add", of_v1=True)
-def bias_add(g: Emit, value: Tensor, bias: Any, data_format: Any = None) -> Tensor:
-    added = tensor(g, bias)
-    if _first(g, data_format):
-        added = g.reshape(added, (1, added.type.size, *(1,) * (value.rank - 2)))
-    return _KERAS["Add"](g, value, added)
-
-
-@function("nn.crelu", of_v1=True)
-def crelu(g: Emit, features: Tensor, axis: int = -1) -> Tensor:
-    both = [features, g("Neg", features)]
-    return g("Relu", g.concat(both, g.axis(features, axis)))
-
-
-@function("nn.local_response_normalization", "nn.lrn")
-def local_response_normalization(
-    g: Emit,
-    input: Tensor,
-    depth_radius: int = 5,
-    bias: float = 1.0,
-    alpha: float = 1.0,
-    beta: float = 0.5,
-) -> Tensor:
-    count = 2 * int(depth_radius) + 1
-    turned = g.transpose(input, (0, 3, 1, 2))
-    made = g("LRN", turned, size=count, alpha=alpha * count, beta=float(beta), bias=float(bias))
-    return g.transpose(made, (0, 2, 3, 1))
-
-
-def _pooling(kind: str) -> Function:
-    def row(
-        g: Emit, input: Tensor, ksize: Any, strides: Any, padding: Any, data_format: Any = None
-    ) -> Tensor:
-        first = _first(g, data_format)
-        window, steps = (_of_image(g, input, each, first) for each in (ksize, strides))
-        return _KERAS[kind](g, input, window, steps, _padding(g, padding), _layout(first))
-
-    return row
-
-
-_RANKS = ("", "1d", "2d", "3d")
-function(*(f"nn.max_pool{each}" for each in _RANKS), of_v1=True)(_pooling("MaxPool"))
-function(*(f"nn.avg_pool{each}" for each in _RANKS), of_v1=True)(_pooling("AveragePool"))
-
-
-def _convolution(kind: str) -> Function:
-    def row(
-        g: Emit,
-        input: Tensor,
-        filters: Any = None,
-        strides: Any = None,
-        padding: Any = "VALID",
-        data_format: Any = None,
-        dilations: Any = None,
-        stride: Any = None,
-        filter: Any = None,
-        rate: Any = None,
-        use_cudnn_on_gpu: Any = None,
-    ) -> Tensor:
-        del use_cudnn_on_gpu
-        first = _first(g, data_format)
-        apart = dilations if dilations is not None else rate
-        return _KERAS[kind](
-            g,
-            input,
-            filters if filters is not None else filter,
-            _of_image(g, input, strides if strides is not None else stride, first),
-            _padding(g, padding),
-            _layout(first),
-            _of_image(g, input, apart, first),
-        )
-
-    return row
-
-
-function("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.convolution", of_v1=True)(_convolution("Conv"))
-function("nn.depthwise_conv2d", of_v1=True)(_convolution("DepthwiseConv"))
-
-
-# --- images -----------------------------------------------------------------------------------
-
-
-@function("image.resize")
-def resize(
-    g: Emit, images: Tensor, size: Any, method: Any = "bilinear", antialias: bool = False
-) -> Tensor:
-    if not images.dtype.is_float and method != "nearest":
-        images = floating(g, images)
-    return _KERAS["Resize"](g, images, _list(size), str(method), bool(antialias))
-
-
-def _resized(mode: str) -> Function:
-    def row(
-        g: Emit,
-        images: Tensor,
-        size: Any,
-        align_corners: bool = False,
-        half_pixel_centers: bool = False,
-    ) -> Tensor:
-        transform = "half_pixel" if half_pixel_centers else "asymmetric"
-        return g(
-            "Resize",
-            floating(g, images),
-            sizes=tuple(_list(size)),
-            axes=(1, 2),
-            mode=mode,
-            coordinate_transformation_mode="align_corners" if align_corners else transform,
-        )
-
-    return row
-
-
-function("compat.v1.image.resize_bilinear")(_resized("linear"))
-
-
-@function("image.extract_patches")
-def extract_patches(
-    g: Emit, images: Tensor, sizes: Any, strides: Any, rates: Any, padding: Any
-) -> Tensor:
-    window, steps, apart = (_of_image(g, images, each, False) for each in (sizes, strides, rates))
-    return _KERAS["ExtractPatches"](g, images, window, steps, apart, _padding(g, padding))
+    made = KERAS["Where"](g, is_one, on, off)
+    return KERAS["Cast"](g, made, dtype or "float32")
