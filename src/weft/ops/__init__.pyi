@@ -821,6 +821,16 @@ def floor_divide(
 ) -> Value:
     """a / b rounded down."""
 
+def frames(
+    x: Input,
+    length: int,
+    step: int,
+    axis: int = -1,
+    *,
+    name: str = "",
+) -> Value:
+    """Windows along an axis, as a new last axis; they may overlap."""
+
 def gather(
     data: Input,
     indices: Input,

@@ -9,7 +9,7 @@ import numpy as np
 from weft.ir.graph import Attributes
 from weft.ir.types import TensorType
 from weft.ops.fast_fourier import Transform
-from weft.ops.indexing import GatherAttributes
+from weft.ops.framing import FramesAttributes
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.record import Builder, Call, Expand, Op, Param
 from weft.ops.shape import ReshapeAttributes
@@ -176,14 +176,19 @@ def _reference_stft(
 
 
 def _expand_stft(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
-    check_table(call, _frames(call).count * _frames(call).length)
-    places = build.constant(_frame_places(call).astype(np.int64), "places")
-    framed = build.op("Gather", inputs[0], places, attributes=GatherAttributes(1))
+    found, (batch, _, parts) = _frames(call), call.type(0).dims
+    asked: STFTAttributes = call.attributes
+    frames = FramesAttributes(found.length, asked.frame_step, axis=1)
+    x = build.op("Frames", inputs[0], attributes=frames)
     if call.has(1):
-        shape = ReshapeAttributes((_frames(call).length, 1))
-        framed = build.op("Mul", framed, build.op("Reshape", inputs[1], attributes=shape))
-    onesided = call.attributes.onesided
-    return (build.op("DFT", framed, attributes=DFTAttributes(axis=2, onesided=onesided)),)
+        x = build.op("Mul", x, inputs[1])
+    plan = Transform(found.length, parts, found.length, False, bool(asked.onesided))
+    check_table(call, plan.table)
+    x = build.op("Reshape", x, attributes=_shape(batch * found.count, parts, found.length))
+    y = build.op(
+        "Reshape", plan.nodes(build, x), attributes=_shape(batch, found.count, 2, plan.bins)
+    )
+    return (build.op("Transpose", y, attributes=TransposeAttributes((0, 1, 3, 2))),)
 
 
 OPS: tuple[Op, ...] = (

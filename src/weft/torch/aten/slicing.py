@@ -167,16 +167,11 @@ def triu(g: Emit, self: Tensor, diagonal: int) -> Tensor:
 @aten("unfold.default")
 def unfold(g: Emit, self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     axis = g.axis(self, dimension)
-    x = _windows(g, self, axis, g.result.dims[axis], size, step)
+    count = g.result.dims[axis]
+    if size != step or count * size != self.shape[axis]:
+        return g("Frames", self, length=size, step=step, axis=axis)
+    x = g.reshape(self, (*self.shape[:axis], count, size, *self.shape[axis + 1 :]))
     return g.transpose(x, [place for place in range(x.rank) if place != axis + 1] + [axis + 1])
-
-
-def _windows(g: Emit, x: Tensor, axis: int, count: int, size: int, step: int) -> Tensor:
-    """An axis as windows and the places in them."""
-    if size == step and count * size == x.shape[axis]:
-        return g.reshape(x, (*x.shape[:axis], count, size, *x.shape[axis + 1 :]))
-    places = np.arange(count)[:, None] * step + np.arange(size)
-    return g("Gather", x, g.constant(places, "places"), axis=axis)
 
 
 @aten("as_strided.default")
