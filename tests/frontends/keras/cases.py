@@ -170,7 +170,7 @@ def _convolutions() -> list[Case]:
 _NAMES = (
     "celu elu exponential gelu glu hard_shrink hard_sigmoid hard_silu hard_tanh leaky_relu linear "
     "log_sigmoid log_softmax mish relu relu6 selu sigmoid silu soft_shrink softmax softplus "
-    "softsign sparse_plus sparse_sigmoid squareplus tanh tanh_shrink"
+    "softsign sparse_plus sparse_sigmoid sparsemax squareplus tanh tanh_shrink"
 ).split()
 
 
@@ -333,6 +333,33 @@ def _reshaping() -> list[Case]:
     return found
 
 
+def _spectra() -> list[Case]:
+    line, modes = (60, 2), ("log", "magnitude", "psd", "real", "imag", "angle", "stft")
+    short = {"frame_length": 12, "frame_step": 5}
+    return [
+        *cases("STFTSpectrogram", line, *({"mode": mode, **short} for mode in modes)),
+        *cases(
+            "STFTSpectrogram",
+            line,
+            {"frame_length": 16},
+            {**short, "padding": "same", "expand_dims": True, "fft_length": 32},
+            {**short, "window": "hamming", "periodic": True, "scaling": "spectrum"},
+            {**short, "window": None, "scaling": None, "mode": "magnitude"},
+        ),
+        *cases("MelSpectrogram", (6000,), {"num_mel_bins": 16, "min_freq": 100.0}),
+        *cases(
+            "MelSpectrogram",
+            (400,),
+            {
+                "fft_length": 64, "sequence_length": 40, "sequence_stride": 20, "num_mel_bins": 8,
+                "window": "hamming", "sampling_rate": 8000, "power_to_db": False, "mag_exp": 1.0,
+            },
+            {"fft_length": 128, "sequence_stride": 50, "num_mel_bins": 4, "max_freq": 3000,
+             "mag_exp": 3.0, "top_db": 10.0, "ref_power": 2.0, "min_power": 0.5},
+        ),
+    ]  # fmt: skip
+
+
 def _preprocessing() -> list[Case]:
     return [
         *cases("Rescaling", IMAGE, {"scale": 1 / 255}, {"scale": 2.0, "offset": -1.0}),
@@ -348,6 +375,7 @@ def _preprocessing() -> list[Case]:
             {"height": 16, "width": 24, "interpolation": "nearest"},
             {"height": 5, "width": 7},
             {"height": 6, "width": 6, "crop_to_aspect_ratio": True},
+            {"height": 6, "width": 6, "pad_to_aspect_ratio": True, "fill_value": 3.0},
             {"height": 5, "width": 7, "antialias": True},
             {"height": 5, "width": 7, "interpolation": "bicubic", "antialias": True},
         ),
@@ -628,7 +656,7 @@ FAMILIES: Mapping[str, Sequence[Case]] = {
     "Core and regularization": _core(),
     "Merging": _merging(),
     "Reshaping": _reshaping(),
-    "Preprocessing": _preprocessing(),
+    "Preprocessing": _preprocessing() + _spectra(),
     "Recurrent": _recurrent() + _recurrent_images(),
     "Attention": _attention(),
 }

@@ -27,6 +27,7 @@ INPUTS: Mapping[str, tuple[tuple[int, ...], str]] = {
     "key": ((2, 6, 4, 8), "float32"),
     "shared": ((2, 6, 2, 8), "float32"),
     "rgb": ((2, 6, 5, 3), "float32"),
+    "sound": ((2, 100), "float32"),
 }
 """Shape and type, by name."""
 Function = Callable[[Any, Any], Any]
@@ -153,6 +154,7 @@ CASES: dict[str, Function] = {
     "Celu": lambda ops, i: ops.celu(i.x, 0.5),
     "Gelu": lambda ops, i: [ops.gelu(i.x), ops.gelu(i.x, approximate=False)],
     "Glu": lambda ops, i: ops.glu(i.x, axis=1),
+    "Sparsemax": lambda ops, i: [ops.sparsemax(i.x), ops.sparsemax(3 * i.y, 1)],
     "Threshold": lambda ops, i: ops.threshold(i.x, 0.3, -1.0),
     "Softmax": lambda ops, i: [ops.softmax(i.x), ops.softmax(i.x, 1), ops.softmax(i.x, None)],
     "LogSoftmax": lambda ops, i: [ops.log_softmax(i.x), ops.log_softmax(i.x, None)],
@@ -315,6 +317,25 @@ CASES: dict[str, Function] = {
         ),
         ops.dot_product_attention(i.query, i.key, i.key, bias=numbers(1, 4, 5, 6)),
     ],
+    # Spectra.
+    "FFT": lambda ops, i: ops.fft((i.x, i.y)),
+    "FFT2": lambda ops, i: ops.fft2((i.x, i.y)),
+    "IFFT2": lambda ops, i: ops.ifft2((i.x, i.y)),
+    "RFFT": lambda ops, i: [*ops.rfft(i.x), *ops.rfft(i.x, 9), *ops.rfft(i.sound)],
+    "IRFFT": lambda ops, i: [ops.irfft((i.x, i.y)), ops.irfft((i.x, i.y), 7)],
+    "STFT": lambda ops, i: [
+        *ops.stft(i.sound, 16, 4, 16),
+        *ops.stft(i.sound, 12, 5, 17, window="hamming", center=False),
+        *ops.stft(i.sound, 16, 8, 32, window=None),
+        *ops.stft(i.sound, 6, 3, 6, window=numbers(6).tolist()),
+    ],
+    "ISTFT": lambda ops, i: [
+        # At both ends PyTorch divides by fewer frames than TensorFlow.
+        ops.istft(ops.stft(i.sound, 16, 4, 16), 16, 4, 16)[:, 8:-8],
+        ops.istft(ops.stft(i.sound, 12, 4, 16), 12, 4, 16, window="hamming", length=40),
+        ops.istft(ops.stft(i.sound, 16, 8, 16, window=None), 16, 8, 16, window=None, center=False),
+    ],
+    "ExtractSequences": lambda ops, i: ops.extract_sequences(i.sound, 7, 3),
     # Images.
     "Resize": lambda ops, i: [
         ops.image.resize(i.image, (9, 5)),
@@ -322,6 +343,7 @@ CASES: dict[str, Function] = {
         ops.image.resize(i.image, (5, 4), antialias=True),
         ops.image.resize(i.image, (5, 4), interpolation="bicubic", antialias=True),
         ops.image.resize(i.image, (4, 4), crop_to_aspect_ratio=True),
+        ops.image.resize(i.image, (4, 8), pad_to_aspect_ratio=True, fill_value=2.0),
         ops.image.resize(i.first, (9, 5), data_format="channels_first"),
     ],
     "RGBToGrayscale": lambda ops, i: ops.image.rgb_to_grayscale(i.rgb),

@@ -92,6 +92,24 @@ def _squareplus(g: Emit, x: Tensor, b: float = 4) -> Tensor:
     return g.mul(g.add(x, root), 0.5)
 
 
+def sparsemax(g: Emit, x: Tensor, axis: int = -1) -> Tensor:
+    """Keras's ``sparsemax``, which is not that of the paper that it cites.
+
+    Martins and Astudillo, "From softmax to sparsemax", 2016, take the sum of the elements that
+    are more than 0; Keras, with all of its backends, adds up the running sums that lead to it.
+    """
+    axis = g.axis(x, axis)
+    largest, _ = g.several("TopK", x, outputs=2, k=x.shape[axis], axis=axis)
+    sums = g("CumSum", largest, axis=axis)
+    counts = np.arange(1, x.shape[axis] + 1, dtype=x.dtype.numpy)
+    counts = counts.reshape([-1 if at == axis else 1 for at in range(x.rank)])
+    thresholds = g("Div", g.add(sums, -1.0), g.held(counts, "counts"))
+    supports = g("Greater", largest, thresholds)
+    kept = g("ReduceSum", g.where(supports, sums, 0.0), axes=(axis,), keepdims=1)
+    count = g("ReduceSum", g.cast(supports, x.dtype), axes=(axis,), keepdims=1)
+    return g("Relu", g("Sub", x, g("Div", g.add(kept, -1.0), count)))
+
+
 def _threshold(g: Emit, x: Tensor, threshold: float, default_value: float) -> Tensor:
     return g.where(g.pair("Greater", x, threshold), x, float(default_value))
 
@@ -127,6 +145,7 @@ FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
     "softsign": _plain("Softsign"),
     "sparse_plus": _sparse_plus,
     "sparse_sigmoid": _sparse_sigmoid,
+    "sparsemax": sparsemax,
     "squareplus": _squareplus,
     "swish": _silu,
     "tanh": _plain("Tanh"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.frontends.keras.convolution import image
 from weft.frontends.keras.network_operations import channels_first, pads_of, sizes_of
-from weft.frontends.keras.preprocessing import image_axes, to_aspect
+from weft.frontends.keras.preprocessing import image_axes, to_aspect, to_padded
 from weft.frontends.keras.record import Emit, Tensor, operation
 from weft.frontends.keras.reshaping import resized
 
@@ -28,16 +28,19 @@ def resize(
     fill_value: float = 0.0,
     data_format: str | None = None,
 ) -> Tensor:
-    del fill_mode, fill_value
     axes = image_axes(g, images, channels_first(g, data_format))
     sizes = sizes_of(g, size, 2, "size")
     if interpolation not in ("bilinear", "nearest", "bicubic"):
         g.refuse(f"interpolation {str(interpolation)[:20]} is not supported")
-    if pad_to_aspect_ratio:
-        g.refuse("padding to the aspect ratio is not supported")
+    if fill_mode != "constant":
+        g.refuse(f"fill_mode must be constant, but is {str(fill_mode)[:20]}")
     if not images.dtype.is_float:
         g.refuse("its images must be floating-point numbers")
-    x = to_aspect(g, images, axes, (sizes[0], sizes[1])) if crop_to_aspect_ratio else images
+    x, proportions = images, (sizes[0], sizes[1])
+    if crop_to_aspect_ratio:
+        x = to_aspect(g, x, axes, proportions)
+    elif pad_to_aspect_ratio:
+        x = to_padded(g, x, axes, proportions, float(fill_value))
     return resized(g, x, sizes, axes, interpolation, antialias)
 
 

@@ -143,7 +143,7 @@ for _name, _function_name in {
 # Functions whose other arguments have the names that operations have.
 for _name, _function_name in {
     "LeakyRelu": "leaky_relu", "Elu": "elu", "Celu": "celu", "SoftShrink": "soft_shrink",
-    "HardShrink": "hard_shrink", "Squareplus": "squareplus",
+    "HardShrink": "hard_shrink", "Squareplus": "squareplus", "Sparsemax": "sparsemax",
 }.items():  # fmt: skip
     operation(_name)(FUNCTIONS[_function_name])
 

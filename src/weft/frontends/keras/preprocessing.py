@@ -98,17 +98,31 @@ def to_aspect(g: Emit, x: Tensor, axes: tuple[int, int], sizes: tuple[int, int])
     return _cropped(g, x, axes, (tall, wide))
 
 
+def to_padded(
+    g: Emit, x: Tensor, axes: tuple[int, int], sizes: tuple[int, int], fill: float
+) -> Tensor:
+    """The image amid a border that gives it the target's proportions, up to a pixel."""
+    height, width = (x.shape[axis] for axis in axes)
+    tall = max(height, int(float(width * sizes[0]) / sizes[1]))
+    wide = max(width, int(float(height * sizes[1]) / sizes[0]))
+    border = [0] * x.rank
+    for axis, more in zip(axes, (tall - height, wide - width), strict=True):
+        border[axis] = more // 2
+    return g("Pad", x, pads=(*border, *border), value=fill) if any(border) else x
+
+
 @layer("Resizing")
 def resizing(g: Emit, c: Config, inputs: Tensor) -> Tensor:
-    c.heed("fill_mode", "fill_value")
+    c.text("fill_mode", "constant", ("constant",))
+    fill = c.number("fill_value", 0.0)
     axes, sizes = image_axes(g, inputs, c.channels_first()), (c.size("height"), c.size("width"))
     mode = c.text("interpolation", "bilinear", ("bilinear", "nearest", "bicubic"))
     antialias = c.flag("antialias")
     x = inputs if inputs.dtype.is_float else g.cast(inputs, DType.F32)
-    if c.flag("pad_to_aspect_ratio"):
-        g.refuse("padding to the aspect ratio is not supported")
     if c.flag("crop_to_aspect_ratio"):
         x = to_aspect(g, x, axes, sizes)
+    elif c.flag("pad_to_aspect_ratio"):
+        x = to_padded(g, x, axes, sizes, fill)
     made = resized(g, x, sizes, axes, mode, antialias)
     if inputs.dtype.is_float or g.major < 3:
         return g.cast(made, g.compute)

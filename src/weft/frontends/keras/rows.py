@@ -21,6 +21,7 @@ from weft.frontends.keras import (
     recurrent_images,
     reshaping,
     shape_operations,
+    spectra,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "recurrent_images",
     "reshaping",
     "shape_operations",
+    "spectra",
 ]

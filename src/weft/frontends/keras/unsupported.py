@@ -7,7 +7,6 @@ from collections.abc import Mapping
 _TEXT = "it works on text or hashes of text (of integers, too); do that before the network"
 _HISTOGRAM = "it looks at a whole image's histogram; do that before the network"
 _FOREIGN = "what it computes is in another framework's code"
-_SPECTRUM = "spectra are not imported yet; compute them before the network"
 
 REASONS: Mapping[str, str] = {
     "AutoContrast": _HISTOGRAM,
@@ -19,11 +18,9 @@ REASONS: Mapping[str, str] = {
     "JaxLayer": _FOREIGN,
     "Lambda": "it holds Python code, which is not executed",
     "MaxNumBoundingBoxes": "it prepares training data",
-    "MelSpectrogram": _SPECTRUM,
     "Pipeline": "it holds preprocessing outside of the network",
     "RandomCrop": "it crops or resizes by the input's size, also in inference",
     "ReversibleEmbedding": "it is called in two ways that files do not tell apart",
-    "STFTSpectrogram": _SPECTRUM,
     "Solarization": "it augments training data",
     "StringLookup": _TEXT,
     "TFSMLayer": _FOREIGN,
