@@ -70,6 +70,15 @@ SAMPLES = [
         tolerance=1e-6,
     ),
     Sample("Col2Im", ("f32[1,6,4]",), Col2ImAttributes((5,), (2,)), tolerance=1e-6),
+    Sample(
+        "Col2Im", ("f32[2,4,4]",), Col2ImAttributes((11,), (4,), strides=(2,)), tolerance=1e-6
+    ),
+    Sample(
+        "Col2Im",
+        ("f32[1,5,4]",),
+        Col2ImAttributes((12,), (5,), None, (1, 2), (3,)),
+        tolerance=1e-6,
+    ),
 ]
 BAD: list[Bad] = [
     Bad(

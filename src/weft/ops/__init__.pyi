@@ -1495,6 +1495,14 @@ def or_(
 ) -> Value:
     """Whether a or b or both."""
 
+def overlap_add(
+    x: Input,
+    step: int,
+    *,
+    name: str = "",
+) -> Value:
+    """The sum of windows, which are the last two axes, each where it begins."""
+
 def pad(
     x: Input,
     constant_value: Input | None = None,

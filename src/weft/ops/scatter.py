@@ -308,22 +308,38 @@ def _infer_col2im(call: Call) -> tuple[TensorType, ...]:
 def _define_col2im(call: Call) -> tuple[Compute, ...]:
     asked: Col2ImAttributes = call.attributes
     found = _blocks(call)
-    taps = axes(asked.block_shape, "k")
+    # Without dilation every so many taps of a block reach an element, so many apart.
+    apart = [
+        step if dilation == 1 else 1
+        for step, dilation in zip(found.strides, found.dilations, strict=True)
+    ]
+    taps = axes(
+        [-(-size // step) for size, step in zip(asked.block_shape, apart, strict=True)], "k"
+    )
     dtype = call.type(0).dtype
 
     def value(point: tuple[Expr, ...]) -> Expr:
         guards: list[Expr] = []
         places: list[Expr] = []
+        within: list[Expr] = []
         for axis, tap in enumerate(variables(taps)):
-            step = found.strides[axis]
+            step, size = found.strides[axis], asked.block_shape[axis]
             far = add(point[axis + 2], found.pads[axis])
-            near = binary("sub", far, mul(tap, found.dilations[axis]))
-            if step > 1:
-                guards.append(binary("eq", binary("mod", near, step), 0))
-                near = binary("floordiv", near, step)
+            if apart[axis] > 1:
+                near = binary("sub", binary("floordiv", far, step), tap)
+                tap = add(binary("mod", far, step), mul(tap, step))
+                if size % step:
+                    guards.append(inside(tap, size))
+                    tap = clamp(tap, 0, size - 1)
+            else:
+                near = binary("sub", far, mul(tap, found.dilations[axis]))
+                if step > 1:
+                    guards.append(binary("eq", binary("mod", near, step), 0))
+                    near = binary("floordiv", near, step)
+            within.append(tap)
             guards.append(inside(near, found.blocks[axis]))
             places.append(clamp(near, 0, found.blocks[axis] - 1))
-        row = linear_index(asked.block_shape, variables(taps))
+        row = linear_index(asked.block_shape, within)
         channel = add(mul(point[1], prod(asked.block_shape)), row)
         x = call.load(0, point[0], channel, linear_index(found.blocks, places))
         held = select(conjunction(guards), widened(x, dtype), zero(accumulator(dtype)))

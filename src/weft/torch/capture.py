@@ -37,7 +37,7 @@ from weft.torch.exporting import GATE
 from weft.torch.folding import fold, known_nodes, simplify, simplify_exported
 from weft.torch.functional import replace_writes
 from weft.torch.recording import Recorded, record
-from weft.torch.tensors import memory_of
+from weft.torch.tensors import has_fractions, memory_of
 
 Kind: TypeAlias = Literal["parameter", "buffer", "constant", "state", "input"]
 Decompositions: TypeAlias = Mapping[torch._ops.OperatorBase, Callable[..., Any]]
@@ -343,7 +343,7 @@ def _constants(slots: Mapping[fx.Node, Slot]) -> dict[fx.Node, torch.Tensor]:
         node: slot.value
         for node, slot in slots.items()
         if slot.kind == "constant"
-        or (slot.kind in ("parameter", "buffer") and not slot.value.is_floating_point())
+        or (slot.kind in ("parameter", "buffer") and not has_fractions(slot.value))
     }
 
 

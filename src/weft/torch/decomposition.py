@@ -15,6 +15,7 @@ from torch._decomp import core_aten_decompositions
 
 from weft.errors import UserError
 from weft.torch.aten.importer import Imported, row_named
+from weft.torch.aten.record import COMPLEX
 from weft.torch.capture import Captured, Decompositions, capture
 
 
@@ -65,5 +66,9 @@ def _without_rows(refused: set[Any]) -> Decompositions:
     return {
         op: function
         for op, function in known.items()
-        if random not in op.tags and (op in refused or row_named(op) is None)
+        if random not in op.tags and (op in refused or not _has_row(op))
     }
+
+
+def _has_row(op: Any) -> bool:
+    return row_named(op) is not None or row_named(op, COMPLEX) is not None

@@ -17,17 +17,18 @@ from weft.torch.index_bounds import Bounds
 from weft.torch.native import Entry, IndexBounds, Leaf, integers, pointers
 from weft.torch.native.openmp import openmp_team
 from weft.torch.native.outputs import output_words
+from weft.torch.tensors import has_fractions
 
 _MOST_ARENAS = 1024
 # DLPack's codes of types.
-_SIGNED, _UNSIGNED, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
+_SIGNED, _UNSIGNED, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
 
 
 def _code(dtype: torch.dtype) -> int:
     if dtype in (torch.bfloat16, torch.bool):
         return _BFLOAT if dtype == torch.bfloat16 else _BOOL
-    if dtype.is_floating_point:
-        return _FLOAT
+    if dtype.is_floating_point or dtype.is_complex:
+        return _COMPLEX if dtype.is_complex else _FLOAT
     return _SIGNED if dtype.is_signed else _UNSIGNED
 
 
@@ -122,7 +123,7 @@ class CallEntry:
         for leaf, value in zip(array, leaves, strict=False):
             if isinstance(value, torch.Tensor):
                 leaf.code, leaf.bits = _code(value.dtype), 8 * value.element_size()
-                leaf.ndim, leaf.floating = value.dim(), value.is_floating_point()
+                leaf.ndim, leaf.floating = value.dim(), has_fractions(value)
                 shape = self._keep(integers(value.shape))
                 strides = self._keep(integers(value.stride()))
                 leaf.shape, leaf.strides = ctypes.addressof(shape), ctypes.addressof(strides)

@@ -18,7 +18,7 @@ from weft.torch.capture import Slot
 from weft.torch.entry import CallEntry, can_call
 from weft.torch.index_bounds import OutsideError
 from weft.torch.native import MISS, PartTable, native
-from weft.torch.tensors import TORCH_DTYPES, as_array
+from weft.torch.tensors import TORCH_DTYPES, as_array, has_fractions
 
 
 def parameters_of(imported: Imported) -> Mapping[str, Slot]:
@@ -26,7 +26,7 @@ def parameters_of(imported: Imported) -> Mapping[str, Slot]:
     return {
         name: slot
         for name, slot in imported.weights.items()
-        if slot.kind != "constant" and slot.value.is_floating_point()
+        if slot.kind != "constant" and has_fractions(slot.value)
     }
 
 

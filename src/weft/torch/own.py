@@ -11,6 +11,7 @@ from torch import nn
 from torch.autograd import forward_ad
 
 from weft.torch.native import functorch
+from weft.torch.tensors import has_fractions
 from weft.torch.watch import GLOBAL_HOOKS, HOOKS, PLAIN_TENSORS
 
 
@@ -64,9 +65,9 @@ def _reason_of_tensor(tensor: torch.Tensor) -> str | None:
         return f"a tensor is a {type(tensor).__name__}"
     if tensor.device.type != "cpu" or tensor.layout != torch.strided:
         return f"a tensor is on {tensor.device}, {tensor.layout}"
-    if tensor.is_floating_point() and tensor.dtype != torch.float32:
+    if has_fractions(tensor) and tensor.dtype not in (torch.float32, torch.complex64):
         return f"a tensor is {tensor.dtype}; compiled code is for torch.float32"
-    if tensor.is_complex() or tensor.is_quantized or tensor.is_neg():
+    if tensor.is_quantized or tensor.is_neg() or tensor.is_conj():
         return f"a tensor is {tensor.dtype}, quantized, or a lazy negation"
     return None
 

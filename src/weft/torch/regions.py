@@ -304,10 +304,8 @@ def _joined(
     for region in regions:
         if region in parts:
             name = f"part_{len(root)}"
-            root[name] = part = parts[region]
-            outputs = graph.call_module(name, ([made[node] for node in part.imported.inputs],))
-            for place, node in enumerate(part.imported.outputs):
-                made[node] = graph.call_function(operator.getitem, (outputs, place))
+            root[name] = parts[region]
+            _call(graph, name, parts[region].imported, made)
         else:
             for node in region.nodes:
                 made[node] = graph.node_copy(node, lambda each: made[each])
@@ -318,6 +316,31 @@ def _joined(
     told = _fallbacks(refused)
     module = fx.GraphModule(root, graph, captured.name)
     return Joined(module, weights, list(parts.values()), told)
+
+
+def gives_complex(node: fx.Node) -> bool:
+    """Whether the value of a node is a complex tensor, which parts take and give as pairs."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_complex()
+
+
+def _call(graph: fx.Graph, name: str, imported: Imported, made: dict[fx.Node, fx.Node]) -> None:
+    """Calls a part with what was made before; adds what it gives."""
+    given = [_as_pairs(graph, node, made[node]) for node in imported.inputs]
+    outputs = graph.call_module(name, (given,))
+    for place, node in enumerate(imported.outputs):
+        output = graph.call_function(operator.getitem, (outputs, place))
+        if gives_complex(node):
+            output = graph.call_function(torch.view_as_complex, (output,))
+        made[node] = output
+
+
+def _as_pairs(graph: fx.Graph, node: fx.Node, value: fx.Node) -> fx.Node:
+    """The value of a node as a part takes it."""
+    if not gives_complex(node):
+        return value
+    plain = graph.call_function(torch.resolve_conj, (value,))
+    return graph.call_function(torch.view_as_real, (plain,))
 
 
 def _taken(graph: fx.Graph, value: fx.Node, chain: Sequence[fx.Node]) -> fx.Node:

@@ -28,7 +28,14 @@ from weft.torch.execution import CompiledPart
 from weft.torch.exporting import GATE
 from weft.torch.foreseen import Foreseen
 from weft.torch.index_bounds import OutsideError
-from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
+from weft.torch.regions import (
+    Fallback,
+    Joined,
+    gives_complex,
+    imported_whole,
+    join,
+    strict_error,
+)
 from weft.torch.tensors import order_of, span_of
 from weft.torch.watch import exact
 
@@ -153,6 +160,8 @@ class Runner:
         if len(self.parts) != 1 or self.fallbacks or self._slots or self._targets:
             return
         (part,) = self.parts
+        if any(map(gives_complex, (*part.imported.inputs, *part.imported.outputs))):
+            return
         outputs = {node: place for place, node in enumerate(part.imported.outputs)}
         values = [result.value for result in self.captured.results]
         if all(value in outputs for value in values if isinstance(value, torch.fx.Node)):

@@ -30,6 +30,11 @@ DTYPES: dict[torch.dtype, DType] = {
     torch.int64: DType.I64,
 }
 """Element types that Weft has."""
+PARTS: dict[torch.dtype, torch.dtype] = {
+    torch.complex64: torch.float32,
+    torch.complex128: torch.float64,
+}
+"""Complex numbers are pairs of these, along a last axis."""
 TORCH_DTYPES = {own: other for other, own in DTYPES.items()}
 
 
@@ -46,7 +51,7 @@ def dtype_of(dtype: torch.dtype) -> DType:
 
 
 def type_of(tensor: torch.Tensor) -> TensorType:
-    """Element type and shape of a tensor, real or fake.
+    """Element type and shape of a tensor, real or fake; complex numbers are pairs.
 
     Raises:
         UserError: Weft has no such element type, or a size depends on data.
@@ -55,7 +60,14 @@ def type_of(tensor: torch.Tensor) -> TensorType:
         sizes = tuple(int(size) for size in tensor.shape)
     except GuardOnDataDependentSymNode:
         raise UserError("sizes that depend on data are not supported") from None
+    if tensor.dtype in PARTS:
+        return TensorType(dtype_of(PARTS[tensor.dtype]), (*sizes, 2))
     return TensorType(dtype_of(tensor.dtype), sizes)
+
+
+def has_fractions(tensor: torch.Tensor) -> bool:
+    """Whether the elements are floating-point numbers, or pairs of them."""
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def order_of(tensor: torch.Tensor) -> tuple[int, ...]:
@@ -89,8 +101,10 @@ def span_of(value: Any) -> tuple[int, int]:
 
 
 def as_array(tensor: torch.Tensor) -> np.ndarray:
-    """The elements of a tensor in main memory; shared, not copied."""
+    """The elements of a tensor in main memory, complex ones as pairs; shared, not copied."""
     tensor = tensor.detach()
+    if tensor.is_complex():
+        return torch.view_as_real(tensor.resolve_conj()).numpy()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return tensor.numpy()

@@ -155,7 +155,8 @@ def _record(tensor: torch.Tensor) -> tuple[Any, ...]:
     sampled = places(tensor) if start and tensor.numel() else ()
     size = min(4, tensor.element_size())
     samples = tuple(ctypes.string_at(start + at, size) for at in sampled)
-    return tensor._cdata, start, tensor.stride(), version(tensor), samples
+    lazily = tensor.is_conj(), tensor.is_neg()
+    return tensor._cdata, start, tensor.stride(), version(tensor), samples, lazily
 
 
 class Watch:
@@ -260,7 +261,9 @@ def _describe(weight: Weight, at: Places, tensor: torch.Tensor, calibrated: bool
     weight.tensor = id(tensor)
     # Of more dimensions sizes and strides lie elsewhere.
     few = tensor.dim() <= DIMS
-    weight.calibrated = calibrated and few and type(tensor) in PLAIN_TENSORS
+    # That complex numbers are conjugated when they are read does not lie there either.
+    there = few and not tensor.is_complex()
+    weight.calibrated = calibrated and there and type(tensor) in PLAIN_TENSORS
     if tensor.numel() and tensor.data_ptr():
         weight.sample_bytes = min(4, tensor.element_size())
         at.bytes[:SAMPLES] = places(tensor)

@@ -62,6 +62,7 @@ def check(
     for (path, value), result in zip(expected, captured.results, strict=True):
         if isinstance(result.value, fx.Node):
             got = torch.from_numpy(made[result.value].copy())
+            value = torch.from_numpy(as_array(value).copy())  # complex numbers are pairs
             try:
                 torch.testing.assert_close(got, value, rtol=rtol, atol=atol, equal_nan=True)
             except AssertionError as error:

@@ -156,28 +156,19 @@ def istft(
     center: bool = True,
 ) -> Tensor:
     frames = irfft(g, x, fft_length)
-    *outer, count, _ = frames.shape
     forward = _window(g, window, sequence_length, fft_length)
     if window is not None:
         # What overlapping frames add up to is divided out.
         steps = -(-fft_length // sequence_stride)
         squares = np.pad(forward**2, (0, steps * sequence_stride - fft_length))
-        added = squares.reshape(steps, sequence_stride).sum(0)
+        sums = squares.reshape(steps, sequence_stride).sum(0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            inverse = forward / np.tile(added, steps)[:fft_length]
+            inverse = forward / np.tile(sums, steps)[:fft_length]
         frames = g.mul(frames, g.held(inverse.astype(frames.dtype.numpy), "window"))
-    rows, whole = prod(outer), fft_length + sequence_stride * (count - 1)
-    blocks = g.transpose(g.reshape(frames, (rows, count, fft_length)), (0, 2, 1))
-    added = g(
-        "Col2Im",
-        blocks,
-        image_shape=(1, whole),
-        block_shape=(1, fft_length),
-        strides=(1, sequence_stride),
-    )
+    added = g("OverlapAdd", frames, step=sequence_stride)
+    whole = added.shape[-1]
     start = fft_length // 2 if center else 0
     stop = start + length if length is not None else whole - (start if center else 0)
-    added = g.reshape(added, (*outer, whole))
     return g.slice(added, added.rank - 1, start, max(start, min(stop, whole)))
 
 

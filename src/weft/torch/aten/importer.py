@@ -30,10 +30,10 @@ from weft.ops.build import GraphBuilder
 from weft.ops.table import OPS
 from weft.records import dataclass
 from weft.torch.aliases import identical, writes
-from weft.torch.aten.record import IGNORED, TABLE, Emit, Row
+from weft.torch.aten.record import COMPLEX, IGNORED, TABLE, Emit, Row
 from weft.torch.capture import Captured, Slot
 from weft.torch.index_bounds import Bounds, index_bounds
-from weft.torch.tensors import as_array, order_of, type_of
+from weft.torch.tensors import as_array, has_fractions, order_of, type_of
 
 _UNIFORM = 4096
 """Constants with more elements, all of one value, become an op that makes them."""
@@ -145,6 +145,7 @@ class _Import:
             raise RefusalError(f"its argument {node.name} is no tensor and known at run time only")
         slot = self.captured.slots.get(node)
         order = order_of(slot.value) if slot is not None else ()
+        order = (*order, len(order)) if order and value.is_complex() else order
         type = type_of(value)
         if not order:
             name = self.builder.input(node.name, type)
@@ -193,7 +194,7 @@ class _Import:
         name = self.builder.constant(array, slot.name)
         self.weights[name] = slot
         self._names[id(slot.value)] = name
-        if slot.kind == "constant" or not slot.value.is_floating_point():
+        if slot.kind == "constant" or not has_fractions(slot.value):
             self.emit.arrays[name] = array
         return self.emit.of(name)
 
@@ -241,9 +242,11 @@ def row_of(node: fx.Node) -> tuple[Row, dict[str, Any]]:
         RefusalError: there is none, or it does not heed an argument that is not the default.
     """
     target: Any = node.target
-    row, key = row_named(target), _key(target)
+    of_complex = _has_complex(node)
+    row, key = row_named(target, COMPLEX if of_complex else TABLE), _key(target)
     if row is None:
-        raise RefusalError(f"{key} is not supported")
+        of = " of complex numbers" if of_complex else ""
+        raise RefusalError(f"{key}{of} is not supported")
     taken = _parameters(row)
     found: dict[str, Any] = {}
     for place, argument in enumerate(target._schema.arguments):
@@ -260,13 +263,23 @@ def row_of(node: fx.Node) -> tuple[Row, dict[str, Any]]:
     return row, found
 
 
-def row_named(op: torch._ops.OpOverload) -> Row | None:
+def row_named(op: torch._ops.OpOverload, table: Mapping[str, Row] = TABLE) -> Row | None:
     """The row of an op, or of the op that it is in place; ``None`` if there is none."""
     namespace, name = op._schema.name.split("::")
-    row = TABLE.get(_key(op))
+    row = table.get(_key(op))
     if row is None and name.endswith("_") and namespace == "aten":
-        row = TABLE.get(f"{name.removesuffix('_')}.{op._overloadname}")
+        row = table.get(f"{name.removesuffix('_')}.{op._overloadname}")
     return row
+
+
+def _has_complex(node: fx.Node) -> bool:
+    """Whether a node takes or gives complex numbers."""
+    values = (node.meta.get("val"), *(each.meta.get("val") for each in node.all_input_nodes))
+    return any(
+        isinstance(each, torch.Tensor) and each.is_complex()
+        for value in values
+        for each in (value if isinstance(value, list | tuple) else (value,))
+    )
 
 
 def _key(op: torch._ops.OpOverload) -> str:

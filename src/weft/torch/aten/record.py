@@ -33,6 +33,8 @@ R = TypeVar("R", bound=Row)
 
 TABLE: dict[str, Row] = {}
 """Rows by the name of the ATen op with its overload: ``conv2d.default``."""
+COMPLEX: dict[str, Row] = {}
+"""Rows of nodes that take or give complex tensors."""
 IGNORED = frozenset(
     "dtype memory_format layout device pin_memory non_blocking copy generator momentum "
     "cudnn_enable cudnn_enabled benchmark deterministic allow_tf32 out_int32".split()
@@ -47,6 +49,18 @@ def aten(*names: str) -> Callable[[R], R]:
         for name in names:
             assert name not in TABLE, name
             TABLE[name] = row
+        return row
+
+    return enter
+
+
+def complex_aten(*names: str) -> Callable[[R], R]:
+    """Enters a row into the table of complex numbers under names of ATen ops."""
+
+    def enter(row: R) -> R:
+        for name in names:
+            assert name not in COMPLEX, name
+            COMPLEX[name] = row
         return row
 
     return enter

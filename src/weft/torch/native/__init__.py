@@ -54,7 +54,10 @@ class Torch(Structure):
         ("quiet", c_void_p),
         ("quiet_results", c_void_p),
         ("quiet_count", c_int64),
-        *((name, c_void_p) for name in "forward_ad level_name no_level is_neg new_output".split()),
+        *(
+            (name, c_void_p)
+            for name in "forward_ad level_name no_level is_neg is_conj new_output".split()
+        ),
         ("output_words", c_int64),
         *((name, c_void_p) for name in "requires_grad version_name yes no miss".split()),
     )
@@ -250,6 +253,7 @@ class Native:
             "level_name": "_current_level",
             "no_level": -1,
             "is_neg": torch.Tensor.is_neg,
+            "is_conj": torch.Tensor.is_conj,
             "new_output": new_output(),
             "requires_grad": "requires_grad",
             "version_name": "_version",

@@ -32,6 +32,7 @@ typedef struct weft_torch {
     PyObject *level_name;
     PyObject *no_level;
     PyObject *is_neg;
+    PyObject *is_conj;
     PyObject *new_output; /* makes a tensor of output_words arguments */
     int64_t output_words;
     PyObject *requires_grad;

@@ -20,6 +20,7 @@ typedef struct DLTensor {
 } DLTensor;
 
 #define kDLCPU 1
+#define kDLComplex 5
 
 typedef struct DLPackExchangeAPI {
     uint32_t major;

@@ -82,6 +82,22 @@ static void tell_layout(const DLTensor *view, uint64_t *layout)
     layout[WEFT_LAYOUT - 1] = (uint64_t)view->dtype.code << 8 | view->dtype.bits;
 }
 
+/* Whether complex numbers are to be read conjugated, which is no matter of their memory. */
+static int conjugated(const weft_torch *torch, PyObject *tensor, const DLTensor *view)
+{
+    PyObject *found;
+    if (view->dtype.code != kDLComplex) {
+        return 0;
+    }
+    found = PyObject_Vectorcall(torch->is_conj, &tensor, 1, NULL);
+    if (found == NULL) {
+        PyErr_Clear();
+        return 1;
+    }
+    Py_DecRef(found);
+    return found != torch->no;
+}
+
 /* Asks PyTorch; 0 if it refuses. */
 static int ask(const weft_torch *torch, const weft_weight *weight, told *found)
 {
@@ -93,6 +109,7 @@ static int ask(const weft_torch *torch, const weft_weight *weight, told *found)
     }
     found->data = (const char *)view.data + view.byte_offset;
     tell_layout(&view, found->layout);
+    found->layout[WEFT_LAYOUT - 1] |= (uint64_t)conjugated(torch, weight->tensor, &view) << 16;
     number = PyObject_GetAttr(weight->tensor, torch->version_name);
     if (number == NULL) { /* an inference tensor, which has none */
         PyErr_Clear();
