@@ -75,7 +75,7 @@ def test_a_node_of_the_model_is_found_in_what_it_became(net):
     assert chosen.cycles == min(costs)
     assert {each.generator: bool(each.refusal) for each in layer.answers} == {
         "winograd": False, "attention": True, "attention-pairs": True, "interleaved": True,
-        "map": True, "separable": True,
+        "complex": True, "map": True, "separable": True,
         "packed": True, "rows-in-place": True, "gates": True, "strassen": True, "stretches": True,
         "tensorized": True, "byte-rows": True, "byte-dual": True,
         "byte-depth": True, "byte-planes": True, "byte-winograd": True, "byte-helium": True,

@@ -70,9 +70,7 @@ SAMPLES = [
         tolerance=1e-6,
     ),
     Sample("Col2Im", ("f32[1,6,4]",), Col2ImAttributes((5,), (2,)), tolerance=1e-6),
-    Sample(
-        "Col2Im", ("f32[2,4,4]",), Col2ImAttributes((11,), (4,), strides=(2,)), tolerance=1e-6
-    ),
+    Sample("Col2Im", ("f32[2,4,4]",), Col2ImAttributes((11,), (4,), strides=(2,)), tolerance=1e-6),
     Sample(
         "Col2Im",
         ("f32[1,5,4]",),

@@ -265,7 +265,7 @@ def test_results_that_share_memory_share_it_after_a_graph_break():
 
 def test_what_cannot_be_compiled_runs_by_pytorch_and_says_so():
     def run(x):
-        return torch.fft.fft(x).abs()
+        return torch.fft.fft(x).log().abs()
 
     x = torch.randn(8)
     torch.testing.assert_close(_compiled(run)(x), run(x))

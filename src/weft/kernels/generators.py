@@ -18,7 +18,7 @@ from weft.kernels.bytes.helium import pool as byte_pool
 from weft.kernels.bytes.vectors import columns as byte_columns
 from weft.kernels.bytes.vectors import points_choice as byte_points_choice
 from weft.kernels.bytes.vectors import row_tiles_choice as byte_rows_choice
-from weft.kernels.elementwise import interleaved, rows
+from weft.kernels.elementwise import complex_maps, interleaved, rows
 from weft.kernels.elementwise import maps as elementwise
 from weft.kernels.generator import Generator
 from weft.kernels.integer import depthwise, tensorized_choice
@@ -56,6 +56,7 @@ GENERATORS: Table[Generator] = Table(
             attention_choice.GENERATOR,
             paired_attention.GENERATOR,
             interleaved.GENERATOR,
+            complex_maps.GENERATOR,
             elementwise.GENERATOR,
             separable.GENERATOR,
             packed.GENERATOR,

@@ -92,7 +92,7 @@ def across_of(task: Task, lanes: int) -> Across | None:
     *outer, last = task.compute.axes
     steps = {buffer.name: buffer.steps for buffer in task.inputs}
     found: dict[str, list[Load]] = {}
-    for load in dict.fromkeys(_unconditional(task.compute.value)):
+    for load in dict.fromkeys(unconditional(task.compute.value)):
         if step_of(load, last.var, steps[load.buffer]) in (None, 0, 1):
             continue
         along = [a for a in outer if step_of(load, a.var, steps[load.buffer]) == 1]
@@ -115,7 +115,7 @@ def joined_of(task: Task, lanes: int) -> tuple[Task, Across] | None:
     these axes would be too short.
     """
     *outer, last = task.compute.axes
-    loads = list(dict.fromkeys(_unconditional(task.compute.value)))
+    loads = list(dict.fromkeys(unconditional(task.compute.value)))
     buffers = {buffer.name: buffer for buffer in task.inputs}
     wide = min(lanes, NARROWEST)
     if len(loads) != 1 or len(buffers) != 1 or last.extent < wide or task.target.flavour != "gnu":
@@ -197,7 +197,7 @@ def run_of(source: Buffer, load: Load, axes: Sequence[Axis]) -> Run:
     return Run(tuple(parts), tuple(places))
 
 
-def _unconditional(value: Expr) -> Iterator[Load]:
+def unconditional(value: Expr) -> Iterator[Load]:
     """Loads that are made whatever conditions hold."""
 
     def parts(node: Expr) -> Sequence[Expr]:
