@@ -26,6 +26,7 @@ _KINDS = {
     "uint32": "UINT32",
     "uint16": "UINT16",
     "bool": "BOOL",
+    "complex64": "COMPLEX64",
     "resource": "RESOURCE",
 }
 

@@ -23,6 +23,8 @@ from weft.frontends.litert.model import ModelInfo, OperatorInfo, SubgraphInfo, T
 from weft.frontends.litert.naming import operator_names, scope_of, shortest
 from weft.frontends.litert.reading import elements, undamaged
 from weft.frontends.litert.record import (
+    COMPLEX,
+    Complex,
     Emit,
     Function,
     Kind,
@@ -253,8 +255,9 @@ class Importer:
         (emit.base, emit.operator, emit.taken, emit.given, emit.raw, self.builder.origin) = outer
 
     def _import(self, frame: Frame, operator: OperatorInfo) -> None:
-        row = row_of(operator, self.table)
         values = [self.value(frame, at) if at >= 0 else None for at in operator.inputs]
+        of_complex = any(isinstance(each, Complex) for each in values)
+        row = complex_row_of(operator) if of_complex else row_of(operator, self.table)
         for value, at in zip(values, operator.inputs, strict=True):
             if value is None and at >= 0:
                 if not self.refusals:
@@ -306,7 +309,7 @@ def _wish(name: str, scope: str) -> str:
 def _each(made: Made) -> list[Value]:
     if made is None:
         return []
-    return [made] if isinstance(made, Tensor | Resource) else list(made)
+    return [made] if isinstance(made, Tensor | Resource | Complex) else list(made)
 
 
 def _alike(emit: Emit) -> bool:
@@ -329,6 +332,18 @@ def row_of(operator: OperatorInfo, table: Mapping[str, Row]) -> Row:
     row = table.get(operator.name)
     if row is None:
         raise UserError(f"{operator.name} is not supported")
+    return row
+
+
+def complex_row_of(operator: OperatorInfo) -> Row:
+    """The row that imports an operator that takes complex numbers.
+
+    Raises:
+        UserError: there is none.
+    """
+    row = COMPLEX.get(operator.name)
+    if row is None:
+        raise UserError(f"{operator.name} of complex numbers is not supported")
     return row
 
 

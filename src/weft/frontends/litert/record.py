@@ -41,7 +41,19 @@ class Resource:
     name: str
 
 
-Value: TypeAlias = "Tensor | Resource"
+@dataclass(frozen=True)
+class Complex:
+    """Complex numbers as a value: pairs along a last axis."""
+
+    pairs: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes, as LiteRT has them."""
+        return self.pairs.shape[:-1]
+
+
+Value: TypeAlias = "Tensor | Resource | Complex"
 Made: TypeAlias = "Value | Sequence[Value] | None"
 Function: TypeAlias = Callable[..., Made]
 F = TypeVar("F", bound=Function)
@@ -70,6 +82,8 @@ class Row:
 
 TABLE: dict[str, Row] = {}
 """Rows by the builtin operator's name."""
+COMPLEX: dict[str, Row] = {}
+"""Rows of operators that take complex numbers."""
 
 
 def litert(*names: str, kind: Kind = Kind.NUMBERS) -> Callable[[F], F]:
@@ -79,6 +93,16 @@ def litert(*names: str, kind: Kind = Kind.NUMBERS) -> Callable[[F], F]:
         for name in names:
             assert name not in TABLE, name
             TABLE[name] = Row(function, kind)
+        return function
+
+    return enter
+
+
+def complex_row(name: str) -> Callable[[F], F]:
+    """Enters a row of complex numbers into the table under the name of a builtin operator."""
+
+    def enter(function: F) -> F:
+        COMPLEX[name] = Row(function, Kind.NUMBERS)
         return function
 
     return enter

@@ -14,9 +14,15 @@ from weft.frontends.litert import recurrent as recurrent
 from weft.frontends.litert import reduction as reduction
 from weft.frontends.litert import shape as shape
 from weft.frontends.litert import slicing as slicing
-from weft.frontends.litert.record import TABLE, Row
+from weft.frontends.litert import spectra as spectra
+from weft.frontends.litert.record import COMPLEX, TABLE, Row
 
 
 def table() -> dict[str, Row]:
     """Every row by the name of its builtin operator."""
     return TABLE
+
+
+def names() -> set[str]:
+    """Of the builtin operators that have rows, those of complex numbers among them."""
+    return {*TABLE, *COMPLEX}

@@ -18,18 +18,25 @@ _MOST = 1 << 22
 def reshape(
     g: Emit, x: Tensor, shape: Tensor | None = None, *, new_shape: Sequence[int] = ()
 ) -> Tensor:
+    return _kept(g, x, g.reshape(x, sizes_of(g, x.shape, shape, new_shape)))
+
+
+def sizes_of(
+    g: Emit, given: tuple[int, ...], shape: Tensor | None, new_shape: Sequence[int]
+) -> tuple[int, ...]:
+    """The shape that elements of another one get."""
     sizes = tuple(new_shape) if shape is None else g.ints(shape, "the shape")
     if shape is None and sizes == (0,):
         sizes = ()  # what old converters write for a scalar
-    count = prod(x.shape)
+    count = prod(given)
     if sizes.count(-1) == 1:
         rest = prod(each for each in sizes if each != -1)
         if rest <= 0 or count % rest:
-            g.refuse(f"{x.type} cannot get the shape {list(sizes)}")
+            g.refuse(f"{list(given)} cannot get the shape {list(sizes)}")
         sizes = tuple(count // rest if each == -1 else each for each in sizes)
     if any(each < 0 for each in sizes) or prod(sizes) != count:
-        g.refuse(f"{x.type} cannot get the shape {list(sizes)}")
-    return _kept(g, x, g.reshape(x, sizes))
+        g.refuse(f"{list(given)} cannot get the shape {list(sizes)}")
+    return sizes
 
 
 def _kept(g: Emit, x: Tensor, y: Tensor) -> Tensor:
@@ -39,21 +46,34 @@ def _kept(g: Emit, x: Tensor, y: Tensor) -> Tensor:
 
 @litert("SQUEEZE", kind=Kind.STORED)
 def squeeze(g: Emit, x: Tensor, *, squeeze_dims: Sequence[int] = ()) -> Tensor:
-    axes = {g.axis(x, each) for each in squeeze_dims}
-    if not axes:
-        axes = {axis for axis, size in enumerate(x.shape) if size == 1}
-    if any(x.shape[axis] != 1 for axis in axes):
-        g.refuse(f"axes of {x.type} that are squeezed must have length 1")
+    axes = axes_to_squeeze(g, x.shape, squeeze_dims)
     return _kept(g, x, g.reshape(x, [s for axis, s in enumerate(x.shape) if axis not in axes]))
+
+
+def axes_to_squeeze(g: Emit, shape: tuple[int, ...], dims: Sequence[int]) -> set[int]:
+    """The axes that go; all of length 1 if none is named."""
+    if any(not -len(shape) <= each < len(shape) for each in dims):
+        g.refuse(f"axes {list(dims)} must be of {list(shape)}")
+    axes = {each % len(shape) for each in dims}
+    if not axes:
+        return {axis for axis, size in enumerate(shape) if size == 1}
+    if any(shape[axis] != 1 for axis in axes):
+        g.refuse(f"axes of {list(shape)} that are squeezed must have length 1")
+    return axes
 
 
 @litert("EXPAND_DIMS", kind=Kind.STORED)
 def expand_dims(g: Emit, x: Tensor, axis: Tensor) -> Tensor:
-    (at,) = g.ints(axis, "the axis")
-    if not -x.rank - 1 <= at <= x.rank:
-        g.refuse(f"axis {at} must fit {x.type}")
-    at %= x.rank + 1
+    at = place_of_new_axis(g, x.shape, axis)
     return g.reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
+
+
+def place_of_new_axis(g: Emit, shape: tuple[int, ...], axis: Tensor) -> int:
+    """Where an axis of length 1 comes in."""
+    (at,) = g.ints(axis, "the axis")
+    if not -len(shape) - 1 <= at <= len(shape):
+        g.refuse(f"axis {at} must fit {list(shape)}")
+    return at % (len(shape) + 1)
 
 
 @litert("TRANSPOSE", kind=Kind.STORED)
