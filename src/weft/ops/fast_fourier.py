@@ -140,7 +140,8 @@ class Transform:
 
     def _planes(self, roots: np.ndarray, parts: int, outputs: int) -> np.ndarray:
         """The matrix that multiplies planes of real and imaginary parts, which follow another."""
-        rows = [[roots.real, roots.imag], [-roots.imag, roots.real]]
+        real, imaginary = np.real(roots), np.imag(roots)
+        rows = [[real, imaginary], [-imaginary, real]]
         return np.block([row[:outputs] for row in rows[:parts]])
 
     def _held(self, build: Builder, x: str, array: np.ndarray, name: str) -> str:
@@ -195,8 +196,9 @@ class Transform:
         """``[rows, n, 2, k]`` times ``exp(-2 pi i n k / length)``."""
         _, second, _, first = build.types[x].dims
         roots = _roots(second, first, self.length, self.inverse)[:, None]
-        cosines = self._held(build, x, roots.real, "cosines")
-        sines = self._held(build, x, np.concatenate([-roots.imag, roots.imag], 1), "sines")
+        imaginary = np.imag(roots)
+        cosines = self._held(build, x, np.real(roots), "cosines")
+        sines = self._held(build, x, np.concatenate([-imaginary, imaginary], 1), "sines")
         swap = SliceAttributes((-1,), (-3,), (2,), (-1,))
         crossed = build.op("Mul", build.op("Slice", x, attributes=swap), sines)
         return build.op("Add", build.op("Mul", x, cosines), crossed)

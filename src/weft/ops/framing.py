@@ -70,8 +70,10 @@ def _define(call: Call) -> tuple[Compute, ...]:
 def _reference(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
     asked: FramesAttributes = call.attributes
     axis = asked.axis % x.ndim
-    count = (x.shape[axis] - asked.length) // asked.step + 1
-    places = np.arange(count)[:, None] * asked.step + np.arange(asked.length)
+    extent: int = x.shape[axis]
+    count = (extent - asked.length) // asked.step + 1
+    starts = np.arange(count)[:, None] * asked.step
+    places = starts + np.arange(asked.length)
     return (np.moveaxis(np.take(x, places, axis), axis + 1, -1),)
 
 

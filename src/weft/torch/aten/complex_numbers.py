@@ -27,7 +27,7 @@ Dims: TypeAlias = "Sequence[int] | int | None"
 
 def is_complex(g: Emit, name: str) -> bool:
     """Whether an argument is a complex tensor."""
-    node = g.nodes.get(name)
+    node: Any = g.nodes.get(name)
     value = node.meta.get("val") if hasattr(node, "meta") else None
     return value is not None and value.is_complex()
 
@@ -281,7 +281,7 @@ def _moved(name: str, more: int = 0) -> Row:
     row = TABLE[name]
 
     def moved(g: Emit, **arguments: Any) -> Any:
-        first = arguments.get("self", arguments.get("tensors"))
+        first: Any = arguments.get("self", arguments.get("tensors"))
         one = first if isinstance(first, Tensor) else first[0]
         rank = one.rank - 1 + more
         for each in {"dim", "dims", "dim0", "dim1", "axis0", "axis1"} & arguments.keys():
@@ -333,7 +333,7 @@ def stack(g: Emit, tensors: Sequence[Tensor], dim: int) -> Any:
 def roll(g: Emit, self: Tensor, shifts: Sequence[int], dims: Sequence[int]) -> Any:
     if not dims:
         flat = g.reshape(self, (prod(self.shape[:-1]), 2))
-        return g.reshape(TABLE["roll.default"](g, flat, shifts, (0,)), self.shape)
+        return g.reshape(slicing.roll(g, flat, shifts, (0,)), self.shape)
     return _roll(g, self=self, shifts=shifts, dims=dims)
 
 

@@ -119,7 +119,9 @@ def _axes_of(
 
 
 def _listed(found: Any) -> list[int | None] | None:
-    return found if found is None or isinstance(found, list | tuple) else [found]
+    if found is None:
+        return None
+    return list(found) if isinstance(found, list | tuple) else [found]
 
 
 def _transform(kind: str, inverse: bool) -> Callable[..., Tensor]:
