@@ -37,6 +37,8 @@ DENSE = sequential(
     layer("Dense", "y", units=3, activation="relu"),
 )
 
+SOUND = [layer("InputLayer", "x", batch_shape=[1, 64])]
+
 
 def weights(**arrays):
     """An HDF5 file with these arrays; a path for each."""
@@ -130,6 +132,18 @@ def test_stored_weights_have_a_checksum(tmp_path):
                 layer("AdaptiveMaxPooling1D", "y", output_size=(1 << 33) + 1),
             ),
             "more than 1024 windows of different sizes",
+        ),
+        (
+            sequential(*SOUND, layer("MelSpectrogram", "y", fft_length=1 << 33)),
+            r"fft_length must be a whole number within \[1, 16777216\], but is 8589934592",
+        ),
+        (
+            sequential(*SOUND, layer("MelSpectrogram", "y", fft_length=8, num_mel_bins=1 << 30)),
+            "filters must have at most 16777216 elements",
+        ),
+        (
+            sequential(*SOUND, layer("MelSpectrogram", "y", fft_length=8, window={"a": 1})),
+            r"y \(MelSpectrogram\): its configuration, weights and inputs do not fit",
         ),
         (
             sequential(

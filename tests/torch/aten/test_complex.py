@@ -163,3 +163,11 @@ def test_what_is_refused_says_that_the_numbers_are_complex():
     assert refusals(lambda z: z**0.5, Z) == ["a power of complex numbers by 0.5 is not supported"]
     (why,) = refusals(lambda z, x: torch.cat([z, x]), Z, X)
     assert "real and complex" in why
+
+
+def test_large_zeros():
+    def padded(z: torch.Tensor) -> torch.Tensor:
+        made = torch.zeros(3, 1 << 21, dtype=torch.complex64)
+        return made[:, : z.shape[-1]] + z[:, 0]
+
+    check({"zeros": (padded, Z)})

@@ -16,6 +16,8 @@ from weft.frontends.keras.convolution import image, same
 from weft.frontends.keras.record import Config, Emit, Tensor, layer, operation
 
 _EPSILON = 1e-7
+_MOST = 1 << 24
+"""Samples of a window, and elements of filters, that no model outgrows."""
 Pair = Sequence[Tensor]
 Window = str | Tensor | Sequence[float] | None
 
@@ -79,8 +81,12 @@ def irfft(g: Emit, x: Pair, fft_length: int | None = None) -> Tensor:
 
 
 def _length(g: Emit, found: object) -> int | None:
-    if found is not None and (not isinstance(found, int) or found < 1):
-        g.refuse(f"fft_length must be a whole number of at least 1, but is {found}")
+    return None if found is None else _whole(g, "fft_length", found)
+
+
+def _whole(g: Emit, name: str, found: object) -> int:
+    if not isinstance(found, int) or not 1 <= found <= _MOST:
+        g.refuse(f"{name} must be a whole number within [1, {_MOST}], but is {str(found)[:40]}")
     return found
 
 
@@ -95,7 +101,7 @@ def extract_sequences(g: Emit, x: Tensor, sequence_length: int, sequence_stride:
 
 def _window(g: Emit, window: Window, length: int, fft_length: int) -> np.ndarray:
     """A window, between zeros that make it as long as the transform."""
-    if not 1 <= length <= fft_length:
+    if _whole(g, "sequence_length", length) > _whole(g, "fft_length", fft_length):
         g.refuse(f"sequence_length must be within [1, {fft_length}], but is {length}")
     if isinstance(window, Tensor):
         held = g.array(window)
@@ -155,6 +161,7 @@ def istft(
     window: Window = "hann",
     center: bool = True,
 ) -> Tensor:
+    _whole(g, "sequence_stride", sequence_stride)
     frames = irfft(g, x, fft_length)
     forward = _window(g, window, sequence_length, fft_length)
     if window is not None:
@@ -181,7 +188,7 @@ def stft_spectrogram(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     modes = ("log", "magnitude", "psd", "real", "imag", "angle", "stft")
     mode, first, wide = c.text("mode", "log", modes), c.channels_first(), c.flag("expand_dims")
     length = c.size("frame_length", 256)
-    step = c.size("frame_step") if c.has("frame_step") else length // 2
+    step = c.size("frame_step") if c.has("frame_step") else max(1, length // 2)
     padding = c.text("padding", "valid", ("valid", "same"))
     c.heed("frame_step")
     names = [name for name in ("real", "imag") if mode not in ("real", "imag") or mode == name]
@@ -243,7 +250,7 @@ def mel_spectrogram(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     elif exponent != 2:
         made = g.pair("Pow", made, exponent / 2)
     filters = _mel_filters(
-        c.size("num_mel_bins", 128), made.shape[-1], rate, c.number("min_freq", 20.0), highest
+        g, c.size("num_mel_bins", 128), made.shape[-1], rate, c.number("min_freq", 20.0), highest
     )
     made = g("MatMul", made, g.held(filters.astype(made.dtype.numpy), "filters"))
     made = g.transpose(made, (0, 2, 1))
@@ -258,12 +265,16 @@ def mel_spectrogram(g: Emit, c: Config, inputs: Tensor) -> Tensor:
     return g.cast(made, g.compute)
 
 
-def _mel_filters(count: int, bins: int, rate: float, lowest: float, highest: float) -> np.ndarray:
+def _mel_filters(
+    g: Emit, count: int, bins: int, rate: float, lowest: float, highest: float
+) -> np.ndarray:
     """Triangles that are straight in mel, ``[bins, count]``; the lowest bin is in none."""
 
     def mel(hertz: np.ndarray | float) -> np.ndarray:
         return 1127.0 * np.log1p(np.asarray(hertz, np.float64) / 700.0)
 
+    if count * bins > _MOST:
+        g.refuse(f"filters must have at most {_MOST} elements")
     places = mel(np.linspace(0.0, rate / 2, bins))[1:, None]
     edges = np.linspace(mel(lowest), mel(highest), count + 2)
     left, centre, right = edges[:-2], edges[1:-1], edges[2:]

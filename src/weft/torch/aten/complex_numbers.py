@@ -282,8 +282,8 @@ def _moved(name: str, more: int = 0) -> Row:
 
     def moved(g: Emit, **arguments: Any) -> Any:
         first: Any = arguments.get("self", arguments.get("tensors"))
-        one = first if isinstance(first, Tensor) else first[0]
-        rank = one.rank - 1 + more
+        one = first[0] if isinstance(first, list | tuple) else first
+        rank = one.rank - 1 + more if one is not None else 0
         for each in {"dim", "dims", "dim0", "dim1", "axis0", "axis1"} & arguments.keys():
             given = arguments[each]
             if given is not None and rank:

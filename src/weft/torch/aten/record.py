@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from weft.dtypes import DType
@@ -42,28 +43,20 @@ IGNORED = frozenset(
 """Arguments that say nothing about values in inference; the element type is the result's."""
 
 
-def aten(*names: str) -> Callable[[R], R]:
-    """Enters a row into the table under names of ATen ops with their overloads."""
+def aten(*names: str, table: dict[str, Row] = TABLE) -> Callable[[R], R]:
+    """Enters a row into a table under names of ATen ops with their overloads."""
 
     def enter(row: R) -> R:
         for name in names:
-            assert name not in TABLE, name
-            TABLE[name] = row
+            assert name not in table, name
+            table[name] = row
         return row
 
     return enter
 
 
-def complex_aten(*names: str) -> Callable[[R], R]:
-    """Enters a row into the table of complex numbers under names of ATen ops."""
-
-    def enter(row: R) -> R:
-        for name in names:
-            assert name not in COMPLEX, name
-            COMPLEX[name] = row
-        return row
-
-    return enter
+complex_aten = partial(aten, table=COMPLEX)
+"""Enters a row into the table of complex numbers."""
 
 
 @dataclass
