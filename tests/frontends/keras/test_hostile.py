@@ -135,7 +135,7 @@ def test_stored_weights_have_a_checksum(tmp_path):
         ),
         (
             sequential(*SOUND, layer("MelSpectrogram", "y", fft_length=1 << 33)),
-            r"fft_length must be a whole number within \[1, 16777216\], but is 8589934592",
+            r"sequence_length must be a whole number within \[1, 16777216\], but is 8589934592",
         ),
         (
             sequential(*SOUND, layer("MelSpectrogram", "y", fft_length=8, num_mel_bins=1 << 30)),
