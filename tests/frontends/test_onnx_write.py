@@ -21,6 +21,7 @@ from weft.ir.graph import Graph
 from weft.ir.types import TensorType
 from weft.ops.build import GraphBuilder
 from weft.ops.evaluate import evaluate
+from weft.ops.framing import FramesAttributes, OverlapAttributes
 from weft.ops.resampling import ResampleAttributes
 from weft.ops.table import OPS
 
@@ -142,6 +143,16 @@ def test_save_very_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     save(graph, tmp_path / "saved.onnx")
     assert (tmp_path / "saved.onnx.data").stat().st_size >= 16384
     assert load(tmp_path / "saved.onnx") == graph
+
+
+def test_windows_by_tables_and_their_sums() -> None:
+    builder = GraphBuilder(OPS)
+    x = builder.input("x", TensorType(DType.F32, (2, 9, 3)))
+    frames = builder.op("Frames", x, attributes=FramesAttributes(4, 2, 1))
+    y = builder.op("OverlapAdd", frames, attributes=OverlapAttributes(3), output="y")
+    graph = builder.graph([y, frames])
+    given = np.random.default_rng(0).standard_normal((2, 9, 3)).astype(np.float32)
+    same_in_onnxruntime(graph, {"x": given})
 
 
 def test_ops_that_onnx_does_not_have() -> None:

@@ -11,7 +11,7 @@ from weft.ops.evaluate import call_of
 from weft.ops.record import Expand, Op
 
 
-def _expand_node(node: Node, builder: GraphBuilder, op: Op, expansion: Expand) -> list[Node]:
+def _expand_node(node: Node, builder: GraphBuilder, expansion: Expand) -> list[Node]:
     """The nodes that compute the node's outputs under their own names."""
     start = len(builder.nodes)
     builder.origin = node.origin
@@ -45,12 +45,26 @@ def _expand_node(node: Node, builder: GraphBuilder, op: Op, expansion: Expand) -
     ]
 
 
-def expand(graph: Graph, ops: Mapping[str, Op]) -> Graph:
+def expand(
+    graph: Graph, ops: Mapping[str, Op], expansions: Mapping[str, Expand] | None = None
+) -> Graph:
     """The same function in ops that are not composite.
 
     Values keep their names; expansions of expansions are expanded too.
+
+    Args:
+        graph: the graph.
+        ops: the table.
+        expansions: of these ops instead of those that are composite, by name.
     """
-    if not any(isinstance(ops[node.op].compute, Expand) for node in graph.nodes):
+
+    def expansion(node: Node) -> Expand | None:
+        if expansions is not None:
+            return expansions.get(node.op)
+        compute = ops[node.op].compute
+        return compute if isinstance(compute, Expand) else None
+
+    if not any(map(expansion, graph.nodes)):
         return graph
     taken = [*graph.types, *(node.name for node in graph.nodes)]
     builder = GraphBuilder(ops, graph.name, taken)
@@ -60,9 +74,9 @@ def expand(graph: Graph, ops: Mapping[str, Op]) -> Graph:
     pending = list(reversed(graph.nodes))
     while pending:
         node = pending.pop()
-        op = ops[node.op]
-        if isinstance(op.compute, Expand):
-            pending.extend(reversed(_expand_node(node, builder, op, op.compute)))
+        found = expansion(node)
+        if found is not None:
+            pending.extend(reversed(_expand_node(node, builder, found)))
         else:
             done.append(node)
     made = {value for node in done for value in node.outputs if value}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
@@ -11,6 +12,7 @@ from weft.ir.types import TensorType
 from weft.loops.definition import Compute
 from weft.loops.nodes import Expr
 from weft.ops.expr import add, mul
+from weft.ops.indexing import GatherAttributes
 from weft.ops.ordering import TransposeAttributes
 from weft.ops.padding import PadAttributes
 from weft.ops.record import Builder, Call, Define, Expand, Op
@@ -65,6 +67,18 @@ def _define(call: Call) -> tuple[Compute, ...]:
         return call.load(0, *outer)
 
     return each_point(_infer(call)[0].dims, value)
+
+
+def _gathered(call: Call, build: Builder, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    """The same by a table of places."""
+    asked: FramesAttributes = call.attributes
+    rank = len(call.type(0).shape)
+    axis = axis_of(call, asked.axis, rank)
+    starts = np.arange(_infer(call)[0].dims[axis])[:, None] * asked.step
+    places = build.constant((starts + np.arange(asked.length)).astype(np.int64), "places")
+    made = build.op("Gather", inputs[0], places, attributes=GatherAttributes(axis))
+    perm = (*(each for each in range(rank + 1) if each != axis + 1), axis + 1)
+    return (build.op("Transpose", made, attributes=TransposeAttributes(perm)),)
 
 
 def _reference(call: Call, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -150,3 +164,8 @@ OPS: tuple[Op, ...] = (
         doc="The sum of windows, which are the last two axes, each where it begins.",
     ),
 )
+IN_STANDARD_OPS: Mapping[str, Expand] = {
+    "Frames": Expand(_gathered),
+    "OverlapAdd": Expand(_expand_added),
+}
+"""What these ops are in files that hold standard ops only."""

@@ -35,6 +35,8 @@ from weft.frontends.onnx.tensors import ONNX_TYPES
 from weft.frontends.onnx.types import check_types, foreign, narrowed
 from weft.ir.graph import Graph, Node
 from weft.ir.types import Symbol, TensorType
+from weft.ops.expand import expand
+from weft.ops.framing import IN_STANDARD_OPS
 from weft.ops.record import Op
 from weft.ops.table import OPS
 from weft.records import dataclass
@@ -61,6 +63,7 @@ def write(graph: Graph, *, int4: bool = False) -> ModelProto:
         graph: the graph.
         int4: whether weights of bytes that 4 bits hold are written as INT4, two in a byte.
     """
+    graph = expand(graph, OPS, IN_STANDARD_OPS)
     lost = [
         f"{node.name} ({node.op})"
         for node in _all_nodes(graph)
