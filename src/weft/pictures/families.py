@@ -34,7 +34,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "recurrence": ("recurrent", "lstm_cell"),
         "sampling": ("resampling", "sampling"),
-        "signal": ("signal", "generation", "rotary", "loss"),
+        "signal": ("signal", "fourier", "framing", "generation", "rotary", "loss"),
     }
 )
 """The families of the op table, a few to a colour; ops of plugins have that of what they do."""
