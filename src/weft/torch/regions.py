@@ -24,6 +24,7 @@ from weft.torch.aliases import is_view, views
 from weft.torch.aten.importer import Imported, import_nodes, origin_of
 from weft.torch.capture import Captured, Slot
 from weft.torch.execution import CompiledPart
+from weft.torch.tensors import gives_complex
 
 _LEAST = 3
 """A part between PyTorch's ops with fewer nodes that compute is not worth its call."""
@@ -318,12 +319,6 @@ def _joined(
     return Joined(module, weights, list(parts.values()), told)
 
 
-def gives_complex(node: fx.Node) -> bool:
-    """Whether the value of a node is a complex tensor, which parts take and give as pairs."""
-    value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.is_complex()
-
-
 def _call(graph: fx.Graph, name: str, imported: Imported, made: dict[fx.Node, fx.Node]) -> None:
     """Calls a part with what was made before; adds what it gives."""
     given = [_as_pairs(graph, node, made[node]) for node in imported.inputs]
@@ -336,7 +331,7 @@ def _call(graph: fx.Graph, name: str, imported: Imported, made: dict[fx.Node, fx
 
 
 def _as_pairs(graph: fx.Graph, node: fx.Node, value: fx.Node) -> fx.Node:
-    """The value of a node as a part takes it."""
+    """The value of a node as a part takes it: complex numbers as pairs."""
     if not gives_complex(node):
         return value
     plain = graph.call_function(torch.resolve_conj, (value,))

@@ -28,15 +28,8 @@ from weft.torch.execution import CompiledPart
 from weft.torch.exporting import GATE
 from weft.torch.foreseen import Foreseen
 from weft.torch.index_bounds import OutsideError
-from weft.torch.regions import (
-    Fallback,
-    Joined,
-    gives_complex,
-    imported_whole,
-    join,
-    strict_error,
-)
-from weft.torch.tensors import order_of, span_of
+from weft.torch.regions import Fallback, Joined, imported_whole, join, strict_error
+from weft.torch.tensors import gives_complex, order_of, span_of
 from weft.torch.watch import exact
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
+from torch import fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from weft.dtypes import DType
@@ -63,6 +64,13 @@ def type_of(tensor: torch.Tensor) -> TensorType:
     if tensor.dtype in PARTS:
         return TensorType(dtype_of(PARTS[tensor.dtype]), (*sizes, 2))
     return TensorType(dtype_of(tensor.dtype), sizes)
+
+
+def gives_complex(node: fx.Node) -> bool:
+    """Whether what a node gives is a complex tensor, or has one in it."""
+    found = node.meta.get("val")
+    values = found if isinstance(found, list | tuple) else (found,)
+    return any(isinstance(each, torch.Tensor) and each.is_complex() for each in values)
 
 
 def has_fractions(tensor: torch.Tensor) -> bool:

@@ -42,7 +42,10 @@ def test_arithmetic(compiled: bool):
         "div": (lambda z, w: z / w, Z, W),
         "div_real": (lambda z, x: (z / (x.abs() + 1), z / 4, 1 / z), W, Y),
         "where": (lambda z, w, x: torch.where(x > 0, z, w), Z, W, X),
-        "sums": (lambda z: (z.sum(), z.sum(1), z.sum((-1, 0), keepdim=True), z.mean(-2)), Z),
+        "sums": (
+            lambda z: (z.sum(), z.sum([]), z.sum(1), z.sum((-1, 0), keepdim=True), z.mean(-2)),
+            Z,
+        ),
         "in_place": (lambda z, w: z.clone().mul_(w).add_(1), Z, W),
         "double": (lambda z: z * z, Z.to(torch.complex128)),
     }

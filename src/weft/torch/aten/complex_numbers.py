@@ -14,10 +14,12 @@ from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
+from torch import fx
 
 from weft.frontends.emit import Tensor
 from weft.torch.aten import creation, padding, scattering, shape, slicing
 from weft.torch.aten.record import TABLE, Emit, Row, complex_aten
+from weft.torch.tensors import gives_complex
 
 SHARED = creation, padding, scattering, shape, slicing
 """Where rows of real numbers stand that do for complex ones, too."""
@@ -27,9 +29,8 @@ Dims: TypeAlias = "Sequence[int] | int | None"
 
 def is_complex(g: Emit, name: str) -> bool:
     """Whether an argument is a complex tensor."""
-    node: Any = g.nodes.get(name)
-    value = node.meta.get("val") if hasattr(node, "meta") else None
-    return value is not None and value.is_complex()
+    node = g.nodes.get(name)
+    return isinstance(node, fx.Node) and gives_complex(node)
 
 
 # --- parts ------------------------------------------------------------------------------------
@@ -221,7 +222,8 @@ def where(g: Emit, condition: Tensor, self: Tensor, other: Tensor) -> Tensor:
 
 def _reduced(op: str) -> Row:
     def row(g: Emit, self: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-        axes = _counted(self, range(self.rank - 1) if dim is None else dim)
+        given = (dim,) if isinstance(dim, int) else dim or range(self.rank - 1)
+        axes = _counted(self, given)
         return g(op, self, axes=axes, keepdims=int(keepdim)) if axes else self
 
     return row
@@ -312,8 +314,7 @@ _select_scatter = _moved("select_scatter.default")
 
 
 def _all_complex(g: Emit, tensors: Sequence[Tensor]) -> None:
-    given: Any = g.nodes["tensors"]
-    if not all(each.meta["val"].is_complex() for each in given):
+    if not all(map(gives_complex, g.nodes["tensors"])):
         g.refuse("real and complex tensors one after another are not supported")
 
 

@@ -107,15 +107,13 @@ def _normalization(g: Emit, norm: str | None, inverse: bool) -> int:
     return kinds[norm or "backward"]
 
 
-def _axes_of(
-    x: Tensor, rank: int, dim: Dims, lengths: Sequence[int | None] | None, most: int | None
-) -> list[int]:
-    """The axes that are transformed."""
+def _axes_of(rank: int, dim: Dims, lengths: Sequence[int | None] | None) -> list[int]:
+    """The axes that are transformed; all of them, or as many as there are lengths."""
     if dim is not None:
         return [each % rank for each in ([dim] if isinstance(dim, int) else dim)]
     if lengths is not None:
         return list(range(rank - len(lengths), rank))
-    return list(range(rank if most is None else rank - most, rank)) if most else list(range(rank))
+    return list(range(rank))
 
 
 def _listed(found: Any) -> list[int | None] | None:
@@ -136,12 +134,10 @@ def _transform(kind: str, inverse: bool) -> Callable[..., Tensor]:
         complex_given = is_complex(g, "self")
         x = self if complex_given else _wide(g, g.cast(self, g.dtype))
         lengths = _listed(n if n is not None else s)
-        axes = _axes_of(x, x.rank - 1, dim, lengths, None)
+        axes = _axes_of(x.rank - 1, dim, lengths)
         lengths = lengths if lengths is not None else [None] * len(axes)
         how = _normalization(g, norm, inverse)
         if kind == "real" and inverse:
-            if not complex_given:
-                g.refuse("the inverse of a real spectrum is not supported")
             last = lengths[-1]
             wanted = 2 * (x.shape[axes[-1]] - 1) if last in (None, -1) else last
             x = _fitted(g, x, axes[:-1], lengths[:-1])
@@ -176,7 +172,7 @@ def _window(g: Emit, window: Tensor | None, length: int, n_fft: int, like: Tenso
     return g("Pad", window, pads=(before, n_fft - length - before)) if length < n_fft else window
 
 
-@complex_aten("stft.default")
+@complex_aten("stft.default")  # as complex numbers; as pairs it is decomposed
 def stft(
     g: Emit,
     self: Tensor,
@@ -207,7 +203,6 @@ def stft(
     )
     made = g.transpose(made, (0, 2, 1, 3))
     made = _scaled(g, made, 1 / sqrt(n_fft) if normalized else 1)
-    # Real numbers, if asked for, lie as complex ones do.
     return made if self.rank == 2 else g.reshape(made, made.shape[1:])
 
 

@@ -33,7 +33,7 @@ from weft.torch.aliases import identical, writes
 from weft.torch.aten.record import COMPLEX, IGNORED, TABLE, Emit, Row
 from weft.torch.capture import Captured, Slot
 from weft.torch.index_bounds import Bounds, index_bounds
-from weft.torch.tensors import as_array, has_fractions, order_of, type_of
+from weft.torch.tensors import as_array, gives_complex, has_fractions, order_of, type_of
 
 _UNIFORM = 4096
 """Constants with more elements, all of one value, become an op that makes them."""
@@ -242,7 +242,7 @@ def row_of(node: fx.Node) -> tuple[Row, dict[str, Any]]:
         RefusalError: there is none, or it does not heed an argument that is not the default.
     """
     target: Any = node.target
-    of_complex = _has_complex(node)
+    of_complex = any(map(gives_complex, (node, *node.all_input_nodes)))
     row, key = row_named(target, COMPLEX if of_complex else TABLE), _key(target)
     if row is None:
         of = " of complex numbers" if of_complex else ""
@@ -270,16 +270,6 @@ def row_named(op: torch._ops.OpOverload, table: Mapping[str, Row] = TABLE) -> Ro
     if row is None and name.endswith("_") and namespace == "aten":
         row = table.get(f"{name.removesuffix('_')}.{op._overloadname}")
     return row
-
-
-def _has_complex(node: fx.Node) -> bool:
-    """Whether a node takes or gives complex numbers."""
-    values = (node.meta.get("val"), *(each.meta.get("val") for each in node.all_input_nodes))
-    return any(
-        isinstance(each, torch.Tensor) and each.is_complex()
-        for value in values
-        for each in (value if isinstance(value, list | tuple) else (value,))
-    )
 
 
 def _key(op: torch._ops.OpOverload) -> str:
